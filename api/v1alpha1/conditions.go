@@ -1,0 +1,78 @@
+package v1alpha1
+
+// Condition types. Ready, Reconciling and Stalled follow kstatus, so that tools which know Flux CD or
+// kstatus understand MiniFleet's objects; Complete and Failed follow Job, so that `kubectl wait` works.
+const (
+	// ConditionReady says that what was asked for is in place, and nothing about it has failed.
+	ConditionReady = "Ready"
+	// ConditionReconciling says that work is under way.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled says that nothing more will happen until a person changes something.
+	ConditionStalled = "Stalled"
+
+	// ConditionHealthy says that no run has failed and every member has been heard from.
+	ConditionHealthy = "Healthy"
+	// ConditionComplete says that the runs of the current digest have succeeded on every chosen member.
+	ConditionComplete = "Complete"
+	// ConditionFailed says that all runs of the current digest have ended and at least one has failed.
+	ConditionFailed = "Failed"
+
+	// ConditionPruneBlocked says that objects have left Git, and that so many of them did at once that a
+	// person has to approve it (AnnotationApprovePrune).
+	ConditionPruneBlocked = "PruneBlocked"
+)
+
+// Reasons of conditions and events.
+const (
+	ReasonSucceeded   = "Succeeded"
+	ReasonProgressing = "Progressing"
+	ReasonSuspended   = "Suspended"
+	ReasonDeleting    = "Deleting"
+
+	// FleetMiniCluster.
+	ReasonInvalidSpec          = "InvalidSpec"
+	ReasonPlacementNotFound    = "PlacementNotFound"
+	ReasonNoClusterMatches     = "NoClusterMatches"
+	ReasonNotEnoughClusters    = "NotEnoughClusters"
+	ReasonPlaced               = "Placed"
+	ReasonSynced               = "Synced"
+	ReasonWaitingForCompletion = "WaitingForCompletion"
+	ReasonMemberUnreachable    = "MemberUnreachable"
+	ReasonMemberRemoved        = "MemberRemoved"
+	ReasonConflict             = "NameConflict"
+	ReasonApplyFailed          = "ApplyFailed"
+	ReasonRunStarting          = "RunStarting"
+	ReasonRunStarted           = "RunStarted"
+	ReasonRunSucceeded         = "RunSucceeded"
+	ReasonRunFailed            = "RunFailed"
+	ReasonRunReplaced          = "RunReplaced"
+	ReasonRunAdopted           = "RunAdopted"
+	ReasonJobDeleted           = "JobDeleted"
+	ReasonResized              = "Resized"
+	ReasonResumed              = "Resumed"
+	ReasonDriftRepaired        = "DriftRepaired"
+	ReasonCleanedUp            = "CleanedUp"
+	ReasonHealthy              = "Healthy"
+
+	// MemberCluster.
+	ReasonConnected            = "Connected"
+	ReasonConnecting           = "Connecting"
+	ReasonUnreachable          = "Unreachable"
+	ReasonAuthFailed           = "AuthFailed"
+	ReasonForbidden            = "Forbidden"
+	ReasonWrongCluster         = "WrongCluster"
+	ReasonKubeconfigMissing    = "KubeconfigMissing"
+	ReasonKubeconfigInvalid    = "KubeconfigInvalid"
+	ReasonKubeconfigRefused    = "KubeconfigRefused"
+	ReasonCertificateUntrusted = "CertificateUntrusted"
+	ReasonDuplicateCluster     = "DuplicateCluster"
+
+	// GitSource.
+	ReasonFetchFailed     = "FetchFailed"
+	ReasonProblemsFound   = "ProblemsFound"
+	ReasonPruneBlocked    = "PruneBlocked"
+	ReasonPruned          = "Pruned"
+	ReasonNothingToPrune  = "NothingToPrune"
+	ReasonRevisionApplied = "RevisionApplied"
+	ReasonSecretInvalid   = "SecretInvalid"
+)

@@ -1,0 +1,304 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+)
+
+// OnChange says what an edit of the MiniCluster does to a run that is live.
+//
+// +kubebuilder:validation:Enum=AfterCompletion;Replace
+type OnChange string
+
+const (
+	// AfterCompletion starts the new run when the live one has ended.
+	AfterCompletion OnChange = "AfterCompletion"
+	// Replace stops the live run, waits until it is gone, and starts the new one.
+	Replace OnChange = "Replace"
+)
+
+// FleetMiniClusterSpec is a MiniCluster and where to run it.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.placement) != has(self.placementRef)",message="set exactly one of placement and placementRef"
+type FleetMiniClusterSpec struct {
+	// MiniCluster is the spec of a flux-framework.org/v1alpha2 MiniCluster.
+	MiniCluster fluxv1alpha2.MiniClusterSpec `json:"miniCluster"`
+
+	// Placement says here which members run it.
+	// +optional
+	Placement *PlacementSpec `json:"placement,omitempty"`
+
+	// PlacementRef names a Placement in this namespace.
+	// +optional
+	PlacementRef *LocalReference `json:"placementRef,omitempty"`
+
+	// OnChange says what an edit of the MiniCluster does to a run that is live.
+	// +optional
+	// +kubebuilder:default=AfterCompletion
+	OnChange OnChange `json:"onChange,omitempty"`
+
+	// Suspend starts no new run and suspends the Jobs of live ones, whose pods end. Resumed, the same runs
+	// go on.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+}
+
+// SyncStatus says whether a member has what the hub wants, in Argo CD's words.
+//
+// +kubebuilder:validation:Enum=Synced;OutOfSync;Unknown
+type SyncStatus string
+
+// Values of SyncStatus.
+const (
+	Synced      SyncStatus = "Synced"
+	OutOfSync   SyncStatus = "OutOfSync"
+	SyncUnknown SyncStatus = "Unknown"
+)
+
+// HealthStatus says how runs are doing, in Argo CD's words.
+//
+// +kubebuilder:validation:Enum=Healthy;Progressing;Degraded;Suspended;Missing;Unknown
+type HealthStatus string
+
+// Values of HealthStatus, from best to worst as they are rolled up.
+const (
+	Healthy       HealthStatus = "Healthy"
+	Suspended     HealthStatus = "Suspended"
+	Progressing   HealthStatus = "Progressing"
+	Missing       HealthStatus = "Missing"
+	HealthUnknown HealthStatus = "Unknown"
+	Degraded      HealthStatus = "Degraded"
+)
+
+// RunState is how far a run is.
+//
+// +kubebuilder:validation:Enum=Starting;Running;Stopping;Succeeded;Failed;Replaced
+type RunState string
+
+const (
+	// RunStarting is written before the Job is created; whether the member has it is not known yet.
+	RunStarting RunState = "Starting"
+	// RunRunning says that the Job was seen on the member.
+	RunRunning RunState = "Running"
+	// RunStopping is written before the hub stops a live run, so that its end is not taken for a failure.
+	RunStopping RunState = "Stopping"
+	// RunSucceeded says that the Job completed. It stays true when the Job is deleted.
+	RunSucceeded RunState = "Succeeded"
+	// RunFailed says that the Job failed, or that somebody deleted it before it ended.
+	RunFailed RunState = "Failed"
+	// RunReplaced says that the hub stopped the run, for one with a newer digest or another token.
+	RunReplaced RunState = "Replaced"
+)
+
+// Ended says whether a run in this state will never be live again.
+func (s RunState) Ended() bool {
+	return s == RunSucceeded || s == RunFailed || s == RunReplaced
+}
+
+// Run is a line of the ledger: one execution of the MiniCluster on one member. A run is written here
+// before its Job is created.
+type Run struct {
+	// ID is the value of the label minifleet.dev/run on the Job and on its pods.
+	ID string `json:"id"`
+	// Cluster is the MemberCluster that the run is on.
+	Cluster string `json:"cluster"`
+	// ClusterUID is the identity of the cluster that had this name when the run began.
+	// +optional
+	ClusterUID string `json:"clusterUID,omitempty"`
+	// Digest of the MiniCluster that ran.
+	Digest string `json:"digest"`
+	// Revision in Git of the MiniCluster that ran.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+	// RerunAt is the token of the annotation minifleet.dev/rerun-at that the run answers.
+	// +optional
+	RerunAt string `json:"rerunAt,omitempty"`
+	// State of the run.
+	State RunState `json:"state"`
+	// JobUID is the UID of the Job on the member, once it was seen.
+	// +optional
+	JobUID types.UID `json:"jobUID,omitempty"`
+	// StartTime is when the hub decided to start the run.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// CompletionTime is when the run ended.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+	// Message says why the run ended as it did.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// PodCounts are pods of one run, as its Job counts them.
+type PodCounts struct {
+	// Desired is the number of indexes of the Job.
+	Desired int32 `json:"desired"`
+	// Active pods are pending or running.
+	Active int32 `json:"active"`
+	// Ready pods are running and ready.
+	Ready int32 `json:"ready"`
+	// Succeeded pods ended with exit code 0.
+	Succeeded int32 `json:"succeeded"`
+	// Failed pods ended otherwise, retries included.
+	Failed int32 `json:"failed"`
+}
+
+// ClusterStatus is how the MiniCluster is doing on one member.
+type ClusterStatus struct {
+	// Name of the MemberCluster.
+	Name string `json:"name"`
+	// Sync says whether the member has what the hub wants.
+	Sync SyncStatus `json:"sync"`
+	// Health of the run.
+	Health HealthStatus `json:"health"`
+	// Run is the id of the member's latest run in the ledger.
+	// +optional
+	Run string `json:"run,omitempty"`
+	// State of that run.
+	// +optional
+	State RunState `json:"state,omitempty"`
+	// Pods of that run, as they were last seen.
+	// +optional
+	Pods PodCounts `json:"pods"`
+	// Reason is a word for why the member is not Synced and Healthy.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Message is the sentence for it, with the member's own words where it refused something.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// LastHeardTime is when the member was last heard from. It is set only while it cannot be reached.
+	// +optional
+	LastHeardTime *metav1.Time `json:"lastHeardTime,omitempty"`
+}
+
+// RejectedCluster is a member that was not chosen.
+type RejectedCluster struct {
+	// Name of the MemberCluster.
+	Name string `json:"name"`
+	// Reason why it was not chosen.
+	Reason string `json:"reason"`
+}
+
+// PlacementDecision is where the current digest runs. It is kept, so that an edit of the Placement moves
+// new runs only.
+type PlacementDecision struct {
+	// Digest and RerunAt say which run this decision was made for.
+	Digest string `json:"digest"`
+	// +optional
+	RerunAt string `json:"rerunAt,omitempty"`
+	// Clusters are the chosen members, in the order in which they were preferred.
+	// +listType=atomic
+	Clusters []string `json:"clusters"`
+	// Wanted is how many members the Placement asks for.
+	Wanted int32 `json:"wanted"`
+	// Open says that the Placement takes every member that matches, so that one which comes to match is
+	// chosen too.
+	// +optional
+	Open bool `json:"open,omitempty"`
+	// Rejected are members that were not chosen, at most 20 of them, by name.
+	// +optional
+	// +listType=atomic
+	Rejected []RejectedCluster `json:"rejected,omitempty"`
+}
+
+// Summary is for the columns of `kubectl get`.
+type Summary struct {
+	// Clusters is SYNCED/CHOSEN.
+	Clusters string `json:"clusters"`
+	// Pods is READY-OR-SUCCEEDED/DESIRED over all chosen members.
+	Pods string `json:"pods"`
+	// Members are the names of the chosen members.
+	// +optional
+	Members string `json:"members,omitempty"`
+}
+
+// FleetMiniClusterStatus is the aggregate of all members, and the ledger of runs.
+type FleetMiniClusterStatus struct {
+	// ObservedGeneration is the generation that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Conditions: Ready, Healthy, Reconciling, Stalled, Complete and Failed.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// Sync is the worst of the members'.
+	// +optional
+	Sync SyncStatus `json:"sync,omitempty"`
+	// Health is the worst of the members'.
+	// +optional
+	Health HealthStatus `json:"health,omitempty"`
+	// Summary is for the columns of `kubectl get`.
+	// +optional
+	Summary *Summary `json:"summary,omitempty"`
+
+	// Digest of the MiniCluster as it is wanted now: a hash of everything in the spec that affects a run.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+	// Revision is REF@SHORTHASH of the commit that last changed this object.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+
+	// Replicas is the number of pods of the MiniCluster on each member, for `kubectl scale`.
+	// +optional
+	Replicas int32 `json:"replicas,omitempty"`
+
+	// LastHandledRerunAt is the token of minifleet.dev/rerun-at that was last acted on.
+	// +optional
+	LastHandledRerunAt string `json:"lastHandledRerunAt,omitempty"`
+
+	// Placement is where the current digest runs.
+	// +optional
+	Placement *PlacementDecision `json:"placement,omitempty"`
+
+	// Clusters are the members that have, or are to have, objects of this MiniCluster.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Clusters []ClusterStatus `json:"clusters,omitempty"`
+
+	// Runs is the ledger, oldest first: for each member its latest run, and up to 10 earlier ones in all.
+	// It is the only memory of what already ran.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	Runs []Run `json:"runs,omitempty"`
+}
+
+// FleetMiniCluster is a MiniCluster that runs on members of the fleet.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=fmc,categories=minifleet
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.miniCluster.size,statuspath=.status.replicas
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 58 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name is the name of Jobs and the stem of pod host names: use a DNS label of at most 58 characters that begins with a letter"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Sync",type=string,JSONPath=`.status.sync`
+// +kubebuilder:printcolumn:name="Health",type=string,JSONPath=`.status.health`
+// +kubebuilder:printcolumn:name="Clusters",type=string,JSONPath=`.status.summary.clusters`
+// +kubebuilder:printcolumn:name="Pods",type=string,JSONPath=`.status.summary.pods`
+// +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.revision`
+// +kubebuilder:printcolumn:name="Members",type=string,priority=1,JSONPath=`.status.summary.members`
+// +kubebuilder:printcolumn:name="Status",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type FleetMiniCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   FleetMiniClusterSpec   `json:"spec"`
+	Status FleetMiniClusterStatus `json:"status,omitempty"`
+}
+
+// FleetMiniClusterList is a list of FleetMiniClusters.
+//
+// +kubebuilder:object:root=true
+type FleetMiniClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []FleetMiniCluster `json:"items"`
+}

@@ -1,0 +1,118 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// KubeconfigKey is the key of a kubeconfig Secret that holds the kubeconfig.
+const KubeconfigKey = "kubeconfig"
+
+// LocalReference names an object in a namespace that the context gives.
+type LocalReference struct {
+	// Name of the object.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// MemberClusterSpec says how to reach a cluster and what MiniFleet may do there. Its labels are what a
+// Placement selects.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.__namespace__) == has(oldSelf.__namespace__) && (!has(self.__namespace__) || self.__namespace__ == oldSelf.__namespace__)",message="namespace is immutable: objects in the old one would be left behind; delete the MemberCluster and register it anew"
+type MemberClusterSpec struct {
+	// KubeconfigSecretRef names a Secret in the manager's own namespace whose key `kubeconfig` holds a
+	// kubeconfig with embedded, static credentials.
+	KubeconfigSecretRef LocalReference `json:"kubeconfigSecretRef"`
+
+	// Namespace confines everything that MiniFleet does on this member to one namespace that already
+	// exists there. Without it, objects go to the namespace that their FleetMiniCluster has on the hub.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Namespace string `json:"namespace,omitempty"`
+
+	// CreateNamespaces allows MiniFleet to create namespaces that are missing on this member.
+	// +optional
+	// +kubebuilder:default=true
+	CreateNamespaces *bool `json:"createNamespaces,omitempty"`
+
+	// Suspend keeps new runs away from this member. Runs that exist go on and are still reported.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+}
+
+// MemberCapacity is what a member's schedulable nodes have, and what is free of it: allocatable minus the
+// requests of the pods that are scheduled there. Quantities are Kubernetes resource quantities.
+type MemberCapacity struct {
+	// Nodes is the number of nodes, schedulable or not.
+	Nodes int32 `json:"nodes"`
+	// CPU is FREE/TOTAL in cores.
+	CPU string `json:"cpu"`
+	// Memory is FREE/TOTAL in bytes with a binary suffix.
+	Memory string `json:"memory"`
+	// GPUs is FREE/TOTAL of the extended resources whose name ends in /gpu, e.g. nvidia.com/gpu.
+	// +optional
+	GPUs string `json:"gpus,omitempty"`
+}
+
+// MemberClusterStatus is what the hub knows of a member.
+type MemberClusterStatus struct {
+	// ObservedGeneration is the generation that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Conditions: Ready says whether the member can be reached and is the cluster that was registered.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// ClusterUID is the UID of the member's kube-system namespace, recorded at the first contact (of its
+	// one namespace, where spec.namespace is set and kube-system may not be read). A different
+	// cluster behind the same name is refused.
+	// +optional
+	ClusterUID string `json:"clusterUID,omitempty"`
+
+	// Version is the Kubernetes version of the member's API server.
+	// +optional
+	Version string `json:"version,omitempty"`
+
+	// Capacity is absent where the credentials may not read nodes and pods.
+	// +optional
+	Capacity *MemberCapacity `json:"capacity,omitempty"`
+
+	// LastHeardTime is when the last answer came, as far as is known. It is set only while the member cannot be reached,
+	// so that a healthy fleet writes nothing.
+	// +optional
+	LastHeardTime *metav1.Time `json:"lastHeardTime,omitempty"`
+}
+
+// MemberCluster is a cluster that MiniClusters run on.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,shortName=mcl,categories=minifleet
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
+// +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.capacity.nodes`
+// +kubebuilder:printcolumn:name="CPU free/total",type=string,JSONPath=`.status.capacity.cpu`
+// +kubebuilder:printcolumn:name="Memory free/total",type=string,priority=1,JSONPath=`.status.capacity.memory`
+// +kubebuilder:printcolumn:name="GPU free/total",type=string,priority=1,JSONPath=`.status.capacity.gpus`
+// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Last heard",type=date,priority=1,JSONPath=`.status.lastHeardTime`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type MemberCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   MemberClusterSpec   `json:"spec"`
+	Status MemberClusterStatus `json:"status,omitempty"`
+}
+
+// MemberClusterList is a list of MemberClusters.
+//
+// +kubebuilder:object:root=true
+type MemberClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []MemberCluster `json:"items"`
+}

@@ -1,0 +1,54 @@
+package v1alpha1
+
+// Labels and annotations, on the hub and on members. Everything MiniFleet writes on a member carries
+// LabelManagedBy, which its caches select on, and the origin annotations, which every delete checks.
+const (
+	// LabelManagedBy and ManagedBy mark every object that MiniFleet creates on a member.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	ManagedBy      = "minifleet"
+
+	// LabelRun is the id of the run that a Job, and each of its pods, belongs to.
+	LabelRun = "minifleet.dev/run"
+	// LabelOwner is the name of the FleetMiniCluster that a member's object belongs to, for people who
+	// list objects on a member. Decisions rest on the origin annotations, never on this label.
+	LabelOwner = "minifleet.dev/fleetminicluster"
+	// LabelSource is the name of the GitSource that created a hub object.
+	LabelSource = "minifleet.dev/source"
+	// LabelPlacement names, on a MiniCluster in Git, the Placement to use.
+	LabelPlacement = "minifleet.dev/placement"
+
+	// AnnotationHubUID is the UID of the hub's kube-system namespace: which fleet an object belongs to.
+	AnnotationHubUID = "minifleet.dev/hub-uid"
+	// AnnotationOwner is NAMESPACE/NAME of the FleetMiniCluster on the hub.
+	AnnotationOwner = "minifleet.dev/owner"
+	// AnnotationOwnerUID is the UID of the FleetMiniCluster on the hub.
+	AnnotationOwnerUID = "minifleet.dev/owner-uid"
+	// AnnotationDigest is the hash of what was rendered for a member's object. A write is sent when it
+	// differs from what would be rendered now.
+	AnnotationDigest = "minifleet.dev/digest"
+
+	// AnnotationRunDigest and AnnotationRunToken are, on a Job, the digest of the MiniCluster that it runs
+	// and the rerun token that it answers, so that a Job can be understood without the ledger.
+	AnnotationRunDigest = "minifleet.dev/run-digest"
+	AnnotationRunToken  = "minifleet.dev/run-token"
+
+	// AnnotationSuspended is "true" on a Job that MiniFleet has suspended. One that somebody else has, such as
+	// an admission controller that queues Jobs, is not resumed.
+	AnnotationSuspended = "minifleet.dev/suspended"
+
+	// AnnotationSourcePath is the file in Git (PATH or PATH#INDEX) that declares a hub object.
+	AnnotationSourcePath = "minifleet.dev/source-path"
+	// AnnotationSourceRevision is the revision (BRANCH@SHA) at which Git last changed a hub object.
+	AnnotationSourceRevision = "minifleet.dev/source-revision"
+	// AnnotationSourceDigest is the hash of what Git declares for a hub object.
+	AnnotationSourceDigest = "minifleet.dev/source-digest"
+	// AnnotationApprovePrune on a GitSource holds the revision whose blocked prune a person approves.
+	AnnotationApprovePrune = "minifleet.dev/approve-prune"
+	// AnnotationRerunAt on a FleetMiniCluster asks for one more run; any new value is a new request.
+	AnnotationRerunAt = "minifleet.dev/rerun-at"
+
+	// Finalizer keeps a FleetMiniCluster until its objects are gone from every member.
+	Finalizer = "minifleet.dev/cleanup"
+	// FieldManager is the server-side apply manager of every write on a member.
+	FieldManager = "minifleet"
+)
