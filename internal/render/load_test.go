@@ -1,0 +1,79 @@
+package render_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/internal/curve"
+	"github.com/minifleet/minifleet/internal/render"
+)
+
+// load reads a MiniCluster manifest as the Input of a run.
+func load(t *testing.T, file string) render.Input {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifest fluxv1alpha2.MiniCluster
+	if err := yaml.Unmarshal(text, &manifest); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return input(manifest)
+}
+
+func input(manifest fluxv1alpha2.MiniCluster) render.Input {
+	return render.Input{
+		Name:      manifest.Name,
+		Namespace: "default",
+		Spec:      manifest.Spec,
+		CurveCert: certificate("test"),
+		RunID:     "run-1",
+		Origin:    render.Origin{HubUID: "hub", Owner: "default/" + manifest.Name, OwnerUID: "owner"},
+	}
+}
+
+// certificate is a valid certificate that anybody can make again, for tests only.
+func certificate(name string) []byte {
+	cert, err := curve.New(bytes.NewReader(bytes.Repeat([]byte(name+"-------"), 8)))
+	if err != nil {
+		panic(err)
+	}
+	cert.Name = name
+	return cert.Encode()
+}
+
+// mustRender renders an input that is known to be valid.
+func mustRender(t *testing.T, in render.Input) *render.Bundle {
+	t.Helper()
+	bundle, err := render.Render(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bundle
+}
+
+// minimal is the smallest MiniCluster that runs a command.
+func minimal(command string) render.Input {
+	manifest := fluxv1alpha2.MiniCluster{Spec: fluxv1alpha2.MiniClusterSpec{
+		Size:       2,
+		Containers: []fluxv1alpha2.MiniClusterContainer{{Image: "ubuntu", Command: command}},
+	}}
+	manifest.Name = "lammps"
+	return input(manifest)
+}
+
+// renderBundle is the objects of an input as JSON.
+func renderBundle(in render.Input) (string, error) {
+	bundle, err := render.Render(in)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(bundle.Objects())
+	return string(text), err
+}

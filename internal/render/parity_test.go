@@ -1,0 +1,144 @@
+package render_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// corpus is a folder of real MiniClusters, each with the Job that the Flux Operator makes of it. It is
+// not part of the repository.
+const corpus = "../../../shared/corpus"
+
+// TestParity compares our Job of each MiniCluster of the corpus with the Flux Operator's, in all that a
+// pod can notice. What differs on purpose is taken out by the deviations, each with its reason.
+func TestParity(t *testing.T) {
+	manifests, err := filepath.Glob(corpus + "/*/minicluster.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(manifests) == 0 {
+		t.Skipf("no corpus of the Flux Operator's Jobs at %s", corpus)
+	}
+	used := map[string]bool{}
+	for _, manifest := range manifests {
+		t.Run(filepath.Base(filepath.Dir(manifest)), func(t *testing.T) {
+			in := load(t, manifest)
+			in.RunID = ""
+			job := mustRender(t, in).Job
+			text, err := os.ReadFile(filepath.Join(filepath.Dir(manifest), "job.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var theirs batchv1.Job
+			if err := json.Unmarshal(text, &theirs); err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range deviations {
+				before := theirs.DeepCopy()
+				d.apply(&theirs, job)
+				used[d.reason] = used[d.reason] || !equality.Semantic.DeepEqual(before, &theirs)
+			}
+			if diff := gocmp.Diff(normal(&theirs), normal(job)); diff != "" {
+				t.Errorf("the Job differs from the Flux Operator's (-theirs +ours):\n%s", diff)
+			}
+		})
+	}
+	for _, d := range deviations {
+		if !used[d.reason] {
+			t.Errorf("no MiniCluster of the corpus needs the deviation: %s", d.reason)
+		}
+	}
+}
+
+// deviations are what we do otherwise, as changes that make the Flux Operator's Job one of ours.
+var deviations = []struct {
+	reason string
+	apply  func(theirs, ours *batchv1.Job)
+}{
+	{
+		"A failed broker or command fails the run: restarted alone, the lead would wait for brokers that have completed.",
+		func(theirs, ours *batchv1.Job) {
+			theirs.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+			theirs.Spec.PodFailurePolicy = ours.Spec.PodFailurePolicy
+		},
+	},
+	{
+		"The Job can be created suspended, so suspend is always said.",
+		func(theirs, _ *batchv1.Job) { theirs.Spec.Suspend = ptr.To(false) },
+	},
+	{
+		"The CURVE key is in a Secret, so the scripts' volume has two sources. Its name does not grow with the MiniCluster's.",
+		func(theirs, ours *batchv1.Job) {
+			pod := &theirs.Spec.Template.Spec
+			for i := range pod.Volumes {
+				if pod.Volumes[i].Name == "flux-sample-entrypoint" {
+					pod.Volumes[i] = ours.Spec.Template.Spec.Volumes[3]
+				}
+			}
+			for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+				for i := range containers {
+					for j := range containers[i].VolumeMounts {
+						if mount := &containers[i].VolumeMounts[j]; mount.Name == "flux-sample-entrypoint" {
+							mount.Name, mount.MountPath = "minifleet-entrypoint", "/flux_operator"
+						}
+					}
+				}
+			}
+		},
+	},
+	{
+		"Objects and pods carry labels and annotations that say whose they are.",
+		func(theirs, ours *batchv1.Job) {
+			theirs.Labels = maps.Clone(ours.Labels)
+			theirs.Annotations = maps.Clone(ours.Annotations)
+			theirs.Spec.Template.Labels[v1alpha1.LabelOwner] = ours.Spec.Template.Labels[v1alpha1.LabelOwner]
+		},
+	},
+	{
+		"A volume with a path and no source is an emptyDir: no API server takes a claim without a name.",
+		func(theirs, _ *batchv1.Job) {
+			for i := range theirs.Spec.Template.Spec.Volumes {
+				volume := &theirs.Spec.Template.Spec.Volumes[i]
+				if claim := volume.PersistentVolumeClaim; claim != nil && claim.ClaimName == "" {
+					volume.VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+				}
+			}
+		},
+	},
+}
+
+// normal is a Job without what means nothing: the order of sets, and empty structs.
+func normal(job *batchv1.Job) *batchv1.Job {
+	job = job.DeepCopy()
+	job.APIVersion = "batch/v1"
+	pod := &job.Spec.Template.Spec
+	byName := func(a, b corev1.Volume) int { return cmp.Compare(a.Name, b.Name) }
+	slices.SortFunc(pod.Volumes, byName)
+	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			slices.SortFunc(c.Env, func(a, b corev1.EnvVar) int { return cmp.Compare(a.Name, b.Name) })
+			slices.SortFunc(c.VolumeMounts, func(a, b corev1.VolumeMount) int { return cmp.Compare(a.MountPath, b.MountPath) })
+			if equality.Semantic.DeepEqual(c.SecurityContext, &corev1.SecurityContext{}) {
+				c.SecurityContext = nil
+			}
+			if equality.Semantic.DeepEqual(c.Lifecycle, &corev1.Lifecycle{}) {
+				c.Lifecycle = nil
+			}
+		}
+	}
+	return job
+}

@@ -1,0 +1,134 @@
+package render
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// podTemplate is the template of the brokers' pods. Nothing in it may follow from spec.size.
+func (m *miniCluster) podTemplate() corev1.PodTemplateSpec {
+	pod := &m.spec.Pod
+	template := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        m.name,
+			Namespace:   m.namespace,
+			Labels:      m.podLabels(),
+			Annotations: copyOf(pod.Annotations),
+		},
+		Spec: corev1.PodSpec{
+			// With the headless Service of that name, each pod is NAME-INDEX.SUBDOMAIN.NAMESPACE.svc.
+			Subdomain:                    m.spec.Network.HeadlessName,
+			SetHostnameAsFQDN:            ptr.To(false),
+			ShareProcessNamespace:        ptr.To(m.spec.ShareProcessNamespace),
+			RestartPolicy:                m.restartPolicy(),
+			ServiceAccountName:           pod.ServiceAccountName,
+			AutomountServiceAccountToken: ptr.To(pod.AutomountServiceAccountToken),
+			ImagePullSecrets:             m.imagePullSecrets(),
+			SchedulerName:                pod.SchedulerName,
+			NodeSelector:                 copyOf(pod.NodeSelector),
+			Tolerations:                  m.tolerations(),
+			Affinity:                     m.affinity(),
+			DNSPolicy:                    corev1.DNSPolicy(pod.DNSPolicy),
+			HostPID:                      pod.HostPID,
+			HostIPC:                      pod.HostIPC,
+			Overhead:                     pod.Resources.DeepCopy(),
+			InitContainers:               []corev1.Container{m.viewContainer()},
+			Containers:                   m.containers(),
+			Volumes:                      m.volumes(),
+		},
+	}
+	if !equality.Semantic.DeepEqual(pod.SecurityContext, corev1.PodSecurityContext{}) {
+		template.Spec.SecurityContext = pod.SecurityContext.DeepCopy()
+	}
+	if pod.RuntimeClassName != "" {
+		template.Spec.RuntimeClassName = ptr.To(pod.RuntimeClassName)
+	}
+	return template
+}
+
+func (m *miniCluster) tolerations() []corev1.Toleration {
+	var tolerations []corev1.Toleration
+	for _, t := range m.spec.Pod.Tolerations {
+		tolerations = append(tolerations, corev1.Toleration{
+			Key:      t.Key,
+			Operator: corev1.TolerationOperator(t.Operator),
+			Value:    t.Value,
+			Effect:   corev1.TaintEffect(t.Effect),
+		})
+	}
+	return tolerations
+}
+
+// affinity prefers one pod of the MiniCluster per node, and all in one zone.
+func (m *miniCluster) affinity() *corev1.Affinity {
+	if m.spec.Network.DisableAffinity {
+		return nil
+	}
+	near := func(topology string) []corev1.WeightedPodAffinityTerm {
+		return []corev1.WeightedPodAffinityTerm{{
+			Weight: 100,
+			PodAffinityTerm: corev1.PodAffinityTerm{
+				LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+					{Key: labelAppName, Operator: metav1.LabelSelectorOpIn, Values: []string{m.name}},
+				}},
+				TopologyKey: topology,
+			},
+		}}
+	}
+	return &corev1.Affinity{
+		NodeAffinity: m.nodeAffinity(),
+		PodAffinity: &corev1.PodAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: near("topology.kubernetes.io/zone"),
+		},
+		PodAntiAffinity: &corev1.PodAntiAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: near("kubernetes.io/hostname"),
+		},
+	}
+}
+
+func (m *miniCluster) nodeAffinity() *corev1.NodeAffinity {
+	if len(m.spec.Pod.NodeAffinity) == 0 {
+		return nil
+	}
+	var requirements []corev1.NodeSelectorRequirement
+	for _, label := range slices.Sorted(maps.Keys(m.spec.Pod.NodeAffinity)) {
+		requirements = append(requirements, corev1.NodeSelectorRequirement{
+			Key:      label,
+			Operator: corev1.NodeSelectorOpIn,
+			Values:   slices.Clone(m.spec.Pod.NodeAffinity[label]),
+		})
+	}
+	return &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: requirements}},
+	}}
+}
+
+// imagePullSecrets are those of all containers of the pod, each once.
+func (m *miniCluster) imagePullSecrets() []corev1.LocalObjectReference {
+	var secrets []corev1.LocalObjectReference
+	names := []string{m.spec.Flux.Container.ImagePullSecret}
+	for i := range m.spec.Containers {
+		names = append(names, m.spec.Containers[i].ImagePullSecret)
+	}
+	seen := map[string]bool{"": true}
+	for _, name := range names {
+		if !seen[name] {
+			secrets = append(secrets, corev1.LocalObjectReference{Name: name})
+		}
+		seen[name] = true
+	}
+	return secrets
+}
+
+// copyOf clones a map of the spec, so that nothing rendered shares it. Empty becomes nil.
+func copyOf[V any](values map[string]V) map[string]V {
+	if len(values) == 0 {
+		return nil
+	}
+	return maps.Clone(values)
+}

@@ -1,0 +1,122 @@
+// Package render turns a MiniCluster into the objects that run it on one member.
+//
+// It is pure: the same Input gives the same bytes, nothing given to it is changed, and it knows no
+// client, clock or randomness. Each part of a MiniCluster has a file here: job.go, pod.go,
+// containers.go, volumes.go, services.go, configmap.go, secret.go; what the pods run is in scripts.go,
+// broker.go and the templates under scripts.
+package render
+
+import (
+	"errors"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+)
+
+// Input is all that the objects of one MiniCluster on one member follow from.
+type Input struct {
+	// Name and Namespace of the MiniCluster on the member. The Job bears the name, since its pods'
+	// hostnames, NAME-INDEX, are the brokers' names.
+	Name, Namespace string
+	// Spec of the MiniCluster. Defaults are applied to a copy.
+	Spec fluxv1alpha2.MiniClusterSpec
+	// CurveCert is the brokers' certificate, a zcert file. spec.flux.curveCert wins over it.
+	CurveCert []byte
+	// RunID is the label of the Job and its pods that tells this run from others. Empty: no label.
+	RunID string
+	// Suspend creates the Job without pods.
+	Suspend bool
+	// Origin is what deletes are checked against.
+	Origin Origin
+}
+
+// Origin is the hub object that objects on a member come from. The zero Origin leaves no annotations.
+type Origin struct {
+	// HubUID is the UID of the hub's kube-system namespace.
+	HubUID string
+	// Owner is NAMESPACE/NAME of the FleetMiniCluster.
+	Owner string
+	// OwnerUID is the UID of the FleetMiniCluster.
+	OwnerUID string
+}
+
+// Bundle is the objects of one MiniCluster on one member.
+type Bundle struct {
+	Secret    *corev1.Secret
+	ConfigMap *corev1.ConfigMap
+	Services  []*corev1.Service // the headless one first
+	Job       *batchv1.Job
+}
+
+// Object is what all rendered objects are.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Objects returns the objects in the order to apply them in: what pods need comes before the Job.
+func (b *Bundle) Objects() []Object {
+	objects := []Object{b.Secret, b.ConfigMap}
+	for _, service := range b.Services {
+		objects = append(objects, service)
+	}
+	return append(objects, b.Job)
+}
+
+// Render returns the objects of a MiniCluster, each with its kind set. The error of a MiniCluster that
+// cannot run is the aggregate of a field.ErrorList with every problem of it.
+func Render(in Input) (*Bundle, error) {
+	m, err := prepare(in)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := m.secret()
+	if err != nil {
+		return nil, err
+	}
+	configMap, err := m.configMap()
+	if err != nil {
+		return nil, err
+	}
+	bundle := &Bundle{Secret: secret, ConfigMap: configMap, Services: m.services(), Job: m.job()}
+	for _, object := range bundle.Objects() {
+		if err := stampDigest(object); err != nil {
+			return nil, err
+		}
+	}
+	return bundle, nil
+}
+
+// miniCluster is a MiniCluster with its defaults, known to be valid: what the builders of objects read.
+type miniCluster struct {
+	name, namespace string
+	spec            fluxv1alpha2.MiniClusterSpec
+	runner          int // the index of the container that runs Flux
+	in              Input
+}
+
+func prepare(in Input) (*miniCluster, error) {
+	if in.Namespace == "" {
+		return nil, errors.New("render: a MiniCluster needs a namespace")
+	}
+	spec := in.Spec.DeepCopy()
+	spec.Default()
+	if problems := fluxv1alpha2.Validate(in.Name, spec, field.NewPath("spec")); len(problems) > 0 {
+		return nil, fmt.Errorf("MiniCluster %s/%s: %w", in.Namespace, in.Name, problems.ToAggregate())
+	}
+	if spec.Network.HeadlessName == "" {
+		spec.Network.HeadlessName = in.Name
+	}
+	return &miniCluster{name: in.Name, namespace: in.Namespace, spec: *spec, runner: spec.FluxRunner(), in: in}, nil
+}
+
+// leads says whether pod 0 leads the brokers, as it does unless they join those of another cluster.
+func (m *miniCluster) leads() bool {
+	return m.spec.Flux.Bursting.LeadBroker == (fluxv1alpha2.FluxBroker{})
+}

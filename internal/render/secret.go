@@ -1,0 +1,40 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/minifleet/minifleet/internal/curve"
+)
+
+// curveKey is the Secret's key and the file's name in the pods.
+const curveKey = "curve.cert"
+
+func (m *miniCluster) secretName() string {
+	return m.name + "-curve"
+}
+
+// secret holds the certificate that the brokers know each other by: that of the spec, else the one
+// given. It returns an error when it is none that Flux could read; the error quotes nothing of it.
+func (m *miniCluster) secret() (*corev1.Secret, error) {
+	cert := slices.Clone(m.in.CurveCert)
+	if m.spec.Flux.CurveCert != "" {
+		cert = []byte(m.spec.Flux.CurveCert)
+	}
+	if len(cert) == 0 {
+		return nil, errors.New("render: a MiniCluster needs a CURVE certificate")
+	}
+	if _, err := curve.Parse(cert); err != nil {
+		return nil, fmt.Errorf("render: %w", err)
+	}
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: m.objectMeta(m.secretName(), nil),
+		Type:       corev1.SecretTypeOpaque,
+		Data:       map[string][]byte{curveKey: cert},
+	}, nil
+}

@@ -1,0 +1,3 @@
+program=(
+  snakemake --cores 4
+)

@@ -1,0 +1,1 @@
+dnf install -y python3

@@ -1,0 +1,1 @@
+sleep 10 && flux proxy ${fluxsocket} flux jobs -a

@@ -1,0 +1,42 @@
+#!/bin/bash
+# Entrypoint of a container beside the one that runs Flux: runs its command once the broker is up.
+
+say() { echo "minifleet: $*"; }
+fail() {
+  echo "minifleet: $*" >&2
+  exit 1
+}
+
+viewbase=/mnt/flux
+viewroot="${viewbase}/view"
+configroot="${viewbase}/config"
+software="${viewbase}/software"
+if [ ! -e "${viewbase}/flux-operator-done.txt" ]; then
+  fail "the init container did not finish: ${viewbase}/flux-operator-done.txt is missing"
+fi
+if [ "${HOME:-/}" = "/" ]; then
+  export HOME=/home/flux-operator USER=flux-operator
+fi
+
+# Flux comes after the image's own software on the path, and finds its libraries at /opt/software.
+viewbin="${viewroot}/bin"
+export PATH="${PATH}:${viewbin}"
+if [ -d "${software}" ]; then
+  mkdir -p /opt/software
+  cp -Rn "${software}"/. /opt/software/ 2> /dev/null || true
+fi
+for packages in "${viewroot}"/lib/python3*/site-packages; do
+  export PYTHONPATH="${PYTHONPATH:-}:${packages}"
+done
+export FLUX_RC_EXTRA="${viewroot}/etc/flux/rc1.d"
+
+. /flux_operator/service-pre-2.sh
+
+fluxsocket=local:///mnt/flux/config/run/flux/local
+while [ ! -S "${fluxsocket#local://}" ]; do
+  sleep 1
+done
+
+code=0
+. /flux_operator/command-2.sh || code=$?
+exit "${code}"
