@@ -1,0 +1,194 @@
+package rollup
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// verdict is the status, reason and message of a condition.
+type verdict struct {
+	status          metav1.ConditionStatus
+	reason, message string
+}
+
+func setConditions(in Input, s *v1alpha1.FleetMiniClusterStatus) {
+	set := func(kind string, v verdict) { setCondition(in, s, kind, v.status, v.reason, v.message) }
+	ready := ready(in, s)
+	set(v1alpha1.ConditionReady, ready)
+	set(v1alpha1.ConditionHealthy, healthy(s))
+	complete, failed := outcome(in, s)
+	set(v1alpha1.ConditionComplete, complete)
+	set(v1alpha1.ConditionFailed, failed)
+
+	// These two are there only while they are true, as kstatus wants it.
+	meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionReconciling)
+	meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionStalled)
+	switch {
+	case in.Stalled, failed.status == metav1.ConditionTrue && s.Sync == v1alpha1.Synced:
+		set(v1alpha1.ConditionStalled, verdict{metav1.ConditionTrue, ready.reason, ready.message})
+	case s.Sync != v1alpha1.Synced && !in.Wanted.Suspend:
+		set(v1alpha1.ConditionReconciling, verdict{metav1.ConditionTrue, ready.reason, ready.message})
+	}
+	keepTransitions(in, s)
+}
+
+// keepTransitions gives a condition that was removed and set again the time that it had.
+func keepTransitions(in Input, s *v1alpha1.FleetMiniClusterStatus) {
+	for i := range s.Conditions {
+		c := &s.Conditions[i]
+		if old := meta.FindStatusCondition(in.Previous.Conditions, c.Type); old != nil && old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+	}
+}
+
+// ready checks, from the worst to the best, what there is to say.
+func ready(in Input, s *v1alpha1.FleetMiniClusterStatus) verdict {
+	if in.Problem != nil {
+		return verdict{metav1.ConditionFalse, in.Problem.Reason, in.Problem.Message}
+	}
+	for _, m := range in.Members {
+		if m.Lost == nil && m.Failed != nil {
+			return verdict{metav1.ConditionFalse, m.Failed.Reason, m.Name + ": " + m.Failed.Message}
+		}
+	}
+	current := currentRuns(in)
+	for _, m := range current {
+		if m.Run.State == v1alpha1.RunFailed {
+			return verdict{metav1.ConditionFalse, v1alpha1.ReasonRunFailed, m.Name + ": " + m.Run.Message}
+		}
+	}
+	for _, m := range in.Members {
+		if m.Lost != nil {
+			return verdict{metav1.ConditionUnknown, v1alpha1.ReasonMemberUnreachable, m.Name + ": " + m.Lost.Message}
+		}
+	}
+	if d := in.Decision; d != nil && len(d.Clusters) < int(d.Wanted) {
+		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNotEnoughClusters, fmt.Sprintf(
+			"%d of %d members could be chosen (%s)%s", len(d.Clusters), d.Wanted, orNone(join(d.Clusters)), whyNot(d))}
+	}
+	if v, ok := unsynced(in, s); ok {
+		return v
+	}
+	return settled(in, s)
+}
+
+func unsynced(in Input, s *v1alpha1.FleetMiniClusterStatus) (verdict, bool) {
+	for _, c := range s.Clusters {
+		if c.Sync == v1alpha1.Synced {
+			continue
+		}
+		if in.Wanted.Suspend {
+			return verdict{metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended: no new run starts while spec.suspend is true"}, true
+		}
+		reason, message := v1alpha1.ReasonProgressing, c.Name+": the run is about to start"
+		if d := in.Decision; d != nil && !slices.Contains(d.Clusters, c.Name) {
+			message = c.Name + " has left the placement, and its run is still live"
+		}
+		if c.Reason != "" && c.Message != "" {
+			reason, message = c.Reason, c.Name+": "+c.Message
+		}
+		return verdict{metav1.ConditionFalse, reason, message}, true
+	}
+	return verdict{}, false
+}
+
+func settled(in Input, s *v1alpha1.FleetMiniClusterStatus) verdict {
+	done := names(s.Clusters, func(c v1alpha1.ClusterStatus) bool { return c.State == v1alpha1.RunSucceeded })
+	live := names(s.Clusters, func(c v1alpha1.ClusterStatus) bool { return !c.State.Ended() })
+	switch {
+	case len(live) == 0:
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "completed on " + join(done)}
+	case in.Wanted.Suspend:
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSuspended, "suspended on " + join(live)}
+	case len(done) == 0:
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSynced, "running on " + join(live)}
+	default:
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSynced, "running on " + join(live) + "; completed on " + join(done)}
+	}
+}
+
+func whyNot(d *v1alpha1.PlacementDecision) string {
+	out := ""
+	for i, r := range d.Rejected {
+		if i == 3 {
+			return out + fmt.Sprintf("; and %d more, see status.placement.rejected", len(d.Rejected)-i)
+		}
+		out += "; " + r.Name + ": " + r.Reason
+	}
+	return out
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// currentRuns are the chosen members that have a run for what is wanted now.
+func currentRuns(in Input) []Member {
+	var out []Member
+	for _, m := range in.Members {
+		if m.Chosen && in.Wanted.IsCurrent(m.Run) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func healthy(s *v1alpha1.FleetMiniClusterStatus) verdict {
+	degraded := names(s.Clusters, func(c v1alpha1.ClusterStatus) bool { return c.Health == v1alpha1.Degraded })
+	unknown := names(s.Clusters, func(c v1alpha1.ClusterStatus) bool { return c.Sync == v1alpha1.SyncUnknown })
+	switch {
+	case len(degraded) > 0:
+		return verdict{metav1.ConditionFalse, string(v1alpha1.Degraded), "degraded on " + join(degraded)}
+	case len(unknown) > 0:
+		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonMemberUnreachable, "no news from " + join(unknown)}
+	case len(s.Clusters) == 0:
+		return verdict{metav1.ConditionUnknown, string(v1alpha1.Missing), "nothing runs yet"}
+	default:
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonHealthy, "nothing has failed"}
+	}
+}
+
+// outcome makes Complete and Failed. They speak of the runs for what is wanted now.
+func outcome(in Input, s *v1alpha1.FleetMiniClusterStatus) (complete, failed verdict) {
+	current := currentRuns(in)
+	count := func(state v1alpha1.RunState) int {
+		n := 0
+		for _, m := range current {
+			if m.Run.State == state {
+				n++
+			}
+		}
+		return n
+	}
+	succeeded, bad := count(v1alpha1.RunSucceeded), count(v1alpha1.RunFailed)
+	wanted := 0
+	if in.Decision != nil {
+		wanted = max(int(in.Decision.Wanted), len(in.Decision.Clusters))
+	}
+	progress := fmt.Sprintf("%d of %d runs succeeded, %d failed", succeeded, wanted, bad)
+	complete = verdict{metav1.ConditionFalse, v1alpha1.ReasonProgressing, progress}
+	failed = verdict{metav1.ConditionFalse, v1alpha1.ReasonProgressing, progress}
+	switch {
+	case wanted > 0 && succeeded == wanted:
+		complete = verdict{metav1.ConditionTrue, v1alpha1.ReasonRunSucceeded, progress}
+		failed.reason = v1alpha1.ReasonRunSucceeded
+	case wanted > 0 && bad > 0 && succeeded+bad == wanted:
+		failed = verdict{metav1.ConditionTrue, v1alpha1.ReasonRunFailed, progress + " (" + join(failedNames(s)) + ")"}
+		complete.reason = v1alpha1.ReasonRunFailed
+	}
+	return complete, failed
+}
+
+func failedNames(s *v1alpha1.FleetMiniClusterStatus) []string {
+	out := names(s.Clusters, func(c v1alpha1.ClusterStatus) bool { return c.State == v1alpha1.RunFailed })
+	return slices.Compact(out)
+}

@@ -1,0 +1,260 @@
+// Package rollup makes the status of a FleetMiniCluster from what its members report. It is pure.
+package rollup
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/runs"
+	"github.com/minifleet/minifleet/internal/words"
+)
+
+// Problem is why something is not as it should be: a constant reason and a sentence.
+type Problem struct{ Reason, Message string }
+
+// Member is what is known of one member after everything that could be done now was done.
+type Member struct {
+	Name string
+	// Chosen says whether the member is in the placement.
+	Chosen bool
+	// Lost is set for a member that cannot be reached.
+	Lost *Problem
+	// Connecting says that nothing is known yet, because the hub has just started: what was known stays.
+	Connecting bool
+	// LastHeard is when a lost member was last heard from.
+	LastHeard time.Time
+	// Failed is set when the member refused something or holds somebody else's object.
+	Failed *Problem
+	// Step is what the rules said last.
+	Step runs.Step
+	// Run is the latest run in the ledger, or nil.
+	Run *v1alpha1.Run
+	// Job is what the member has, or nil.
+	Job *runs.Job
+}
+
+// Input is all that a status depends on.
+type Input struct {
+	Generation int64
+	Revision   string
+	Wanted     runs.Wanted
+	// Problem is why nothing could be decided at all.
+	Problem *Problem
+	// Stalled says that only an edit of the object can help with Problem.
+	Stalled bool
+	// Decision is the placement, nil before the first.
+	Decision *v1alpha1.PlacementDecision
+	Members  []Member
+	Ledger   runs.Ledger
+	// Previous is the status as it was. What is not known anew is taken from it.
+	Previous v1alpha1.FleetMiniClusterStatus
+	Now      time.Time
+}
+
+// Status rolls everything up. The parts of the result share nothing with the input.
+func Status(in Input) v1alpha1.FleetMiniClusterStatus {
+	s := *in.Previous.DeepCopy()
+	s.ObservedGeneration = in.Generation
+	s.Revision = in.Revision
+	if in.Wanted.Digest != "" {
+		s.Digest = in.Wanted.Digest
+		s.Replicas = in.Wanted.Size
+	}
+	s.Placement = in.Decision.DeepCopy()
+	s.Runs = slices.Clone(in.Ledger)
+	s.LastHandledRerunAt = handledToken(in)
+	s.Clusters = nil
+	for _, m := range in.Members {
+		s.Clusters = append(s.Clusters, clusterStatus(in, m))
+	}
+	Summarize(&s)
+	setConditions(in, &s)
+	return s
+}
+
+// handledToken is the token once every chosen member has a run for it.
+func handledToken(in Input) string {
+	token := in.Wanted.RerunAt
+	if token == "" || in.Decision == nil || len(in.Decision.Clusters) == 0 {
+		return in.Previous.LastHandledRerunAt
+	}
+	for _, m := range in.Members {
+		if m.Chosen && (m.Run == nil || m.Run.RerunAt != token) {
+			return in.Previous.LastHandledRerunAt
+		}
+	}
+	return token
+}
+
+func clusterStatus(in Input, m Member) v1alpha1.ClusterStatus {
+	if m.Connecting {
+		if i := slices.IndexFunc(in.Previous.Clusters, func(c v1alpha1.ClusterStatus) bool { return c.Name == m.Name }); i >= 0 {
+			return *in.Previous.Clusters[i].DeepCopy()
+		}
+	}
+	s := v1alpha1.ClusterStatus{Name: m.Name, Pods: pods(in, m)}
+	if m.Run != nil {
+		s.Run, s.State = m.Run.ID, m.Run.State
+	}
+	s.Sync, s.Health = syncAndHealth(in, m)
+	s.Reason, s.Message = m.Step.Reason, m.Step.Message
+	if m.Run != nil && m.Run.State.Ended() && m.Step.Message == "" {
+		s.Reason, s.Message = endReason(m.Run), m.Run.Message
+	}
+	switch {
+	case m.Lost != nil:
+		s.Reason, s.Message = m.Lost.Reason, m.Lost.Message
+		if !m.LastHeard.IsZero() {
+			t := metav1.NewTime(m.LastHeard).Rfc3339Copy()
+			s.LastHeardTime = &t
+		}
+	case m.Failed != nil:
+		s.Reason, s.Message = m.Failed.Reason, m.Failed.Message
+	}
+	s.Message = words.Safe(s.Message, words.Note) // there may be hundreds of members
+	return s
+}
+
+func endReason(r *v1alpha1.Run) string {
+	switch r.State {
+	case v1alpha1.RunSucceeded:
+		return v1alpha1.ReasonRunSucceeded
+	case v1alpha1.RunReplaced:
+		return v1alpha1.ReasonRunReplaced
+	default:
+		return v1alpha1.ReasonRunFailed
+	}
+}
+
+// pods are those of the Job or, where that is not to be seen any more, the last known ones of the same run.
+func pods(in Input, m Member) v1alpha1.PodCounts {
+	if m.Job != nil && m.Lost == nil && m.Run != nil && m.Job.RunID == m.Run.ID {
+		return m.Job.Pods
+	}
+	for _, c := range in.Previous.Clusters {
+		if c.Name == m.Name && m.Run != nil && c.Run == m.Run.ID {
+			p := c.Pods
+			if m.Run.State == v1alpha1.RunSucceeded {
+				p = v1alpha1.PodCounts{Desired: p.Desired, Succeeded: p.Desired, Failed: p.Failed}
+			}
+			return p
+		}
+	}
+	if m.Run != nil && m.Run.State == v1alpha1.RunSucceeded {
+		return v1alpha1.PodCounts{Desired: in.Wanted.Size, Succeeded: in.Wanted.Size}
+	}
+	return v1alpha1.PodCounts{Desired: in.Wanted.Size}
+}
+
+func syncAndHealth(in Input, m Member) (v1alpha1.SyncStatus, v1alpha1.HealthStatus) {
+	health := runHealth(in, m)
+	switch {
+	case m.Lost != nil:
+		return v1alpha1.SyncUnknown, health
+	case m.Failed != nil:
+		if health == v1alpha1.Healthy {
+			return v1alpha1.OutOfSync, health
+		}
+		return v1alpha1.OutOfSync, v1alpha1.Degraded
+	case !m.Chosen, !in.Wanted.IsCurrent(m.Run), m.Run.State == v1alpha1.RunStarting, m.Run.State == v1alpha1.RunStopping:
+		return v1alpha1.OutOfSync, health
+	default:
+		return v1alpha1.Synced, health
+	}
+}
+
+// runHealth is that of the latest run, as far as it is known.
+func runHealth(in Input, m Member) v1alpha1.HealthStatus {
+	switch {
+	case m.Run == nil && m.Lost != nil:
+		return v1alpha1.HealthUnknown
+	case m.Run == nil && in.Wanted.Suspend:
+		return v1alpha1.Suspended
+	case m.Run == nil:
+		return v1alpha1.Missing
+	case m.Run.State == v1alpha1.RunSucceeded:
+		return v1alpha1.Healthy
+	case m.Run.State == v1alpha1.RunFailed:
+		return v1alpha1.Degraded
+	case m.Lost != nil:
+		return v1alpha1.HealthUnknown
+	case m.Job != nil && m.Job.Suspended:
+		return v1alpha1.Suspended
+	default:
+		return v1alpha1.Progressing
+	}
+}
+
+// worst orders health from best to worst.
+var worst = []v1alpha1.HealthStatus{
+	v1alpha1.Healthy, v1alpha1.Suspended, v1alpha1.Progressing, v1alpha1.Missing, v1alpha1.HealthUnknown, v1alpha1.Degraded,
+}
+
+var worstSync = []v1alpha1.SyncStatus{v1alpha1.Synced, v1alpha1.OutOfSync, v1alpha1.SyncUnknown}
+
+// Summarize rolls the members up into the words and numbers of `kubectl get`.
+func Summarize(s *v1alpha1.FleetMiniClusterStatus) {
+	chosen := 0
+	if s.Placement != nil {
+		chosen = len(s.Placement.Clusters)
+	}
+	sync, health, synced := 0, 0, 0
+	var pods v1alpha1.PodCounts
+	for _, c := range s.Clusters {
+		sync = max(sync, slices.Index(worstSync, c.Sync))
+		health = max(health, slices.Index(worst, c.Health))
+		if s.Placement == nil || !slices.Contains(s.Placement.Clusters, c.Name) {
+			continue
+		}
+		if c.Sync == v1alpha1.Synced {
+			synced++
+		}
+		pods.Desired += c.Pods.Desired
+		pods.Succeeded += c.Pods.Succeeded
+		pods.Ready += c.Pods.Ready
+	}
+	s.Sync, s.Health = worstSync[sync], worst[health]
+	if len(s.Clusters) == 0 {
+		s.Sync, s.Health = v1alpha1.OutOfSync, v1alpha1.Missing
+	}
+	wanted := chosen
+	if s.Placement != nil {
+		wanted = max(chosen, int(s.Placement.Wanted))
+	}
+	members := ""
+	if s.Placement != nil {
+		members = words.Safe(join(slices.Sorted(slices.Values(s.Placement.Clusters))), words.Note)
+	}
+	s.Summary = &v1alpha1.Summary{
+		Members:  members,
+		Clusters: fmt.Sprintf("%d/%d", synced, wanted),
+		Pods:     fmt.Sprintf("%d/%d", pods.Ready+pods.Succeeded, pods.Desired),
+	}
+}
+
+// names lists the members for which keep is true.
+func names(cs []v1alpha1.ClusterStatus, keep func(v1alpha1.ClusterStatus) bool) []string {
+	var out []string
+	for _, c := range cs {
+		if keep(c) {
+			out = append(out, c.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func join(names []string) string { return strings.Join(names, ", ") }
+
+func setCondition(in Input, s *v1alpha1.FleetMiniClusterStatus, kind string, status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: words.Safe(message, words.Message),
+		ObservedGeneration: in.Generation, LastTransitionTime: metav1.NewTime(in.Now),
+	})
+}

@@ -1,0 +1,306 @@
+package rollup_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/rollup"
+	"github.com/minifleet/minifleet/internal/runs"
+)
+
+var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+// input is of members that are all chosen and wanted, and what their runs did.
+func input(members ...rollup.Member) rollup.Input {
+	in := rollup.Input{
+		Generation: 3, Revision: "main@1a2b3c4", Now: now, Members: members,
+		Wanted:   runs.Wanted{Digest: "1", Size: 4, Chosen: true},
+		Decision: &v1alpha1.PlacementDecision{Digest: "1", Clusters: []string{}},
+	}
+	for _, m := range members {
+		if m.Chosen {
+			in.Decision.Clusters = append(in.Decision.Clusters, m.Name)
+		}
+		if m.Run != nil {
+			in.Ledger = append(in.Ledger, *m.Run)
+		}
+	}
+	in.Decision.Wanted = int32(len(in.Decision.Clusters))
+	return in
+}
+
+func with(in rollup.Input, change func(*rollup.Input)) rollup.Input {
+	change(&in)
+	return in
+}
+
+func member(name string, state v1alpha1.RunState, change ...func(*rollup.Member)) rollup.Member {
+	m := rollup.Member{Name: name, Chosen: true}
+	if state != "" {
+		m.Run = &v1alpha1.Run{ID: "run-" + name, Cluster: name, Digest: "1", State: state, Message: "its words"}
+		m.Job = &runs.Job{RunID: m.Run.ID, Size: 4, Pods: v1alpha1.PodCounts{Desired: 4, Ready: 3, Active: 4}}
+	}
+	for _, c := range change {
+		c(&m)
+	}
+	return m
+}
+
+func lost(m *rollup.Member) {
+	m.Lost, m.Job = &rollup.Problem{Reason: v1alpha1.ReasonMemberUnreachable, Message: "no answer"}, nil
+	m.LastHeard = now.Add(-time.Minute)
+}
+func conflict(m *rollup.Member) {
+	m.Failed = &rollup.Problem{Reason: v1alpha1.ReasonConflict, Message: "Job hpc/n already exists"}
+}
+func outdated(m *rollup.Member) { m.Run.Digest = "0" }
+func gone(m *rollup.Member)     { m.Chosen = false }
+func paused(m *rollup.Member)   { m.Job.Suspended = true }
+
+const (
+	starting, running     = v1alpha1.RunStarting, v1alpha1.RunRunning
+	succeeded, failed     = v1alpha1.RunSucceeded, v1alpha1.RunFailed
+	yes, no, dunno        = "True", "False", "Unknown"
+	synced, out, unsynced = v1alpha1.Synced, v1alpha1.SyncUnknown, v1alpha1.OutOfSync
+)
+
+var cases = map[string]struct {
+	in                        rollup.Input
+	sync                      v1alpha1.SyncStatus
+	health                    v1alpha1.HealthStatus
+	clusters, pods            string
+	ready, reason, message    string
+	healthy, complete, failed string
+	reconciling, stalled      bool
+}{
+	"running": {
+		in: input(member("a", running)), sync: synced, health: v1alpha1.Progressing, clusters: "1/1", pods: "3/4",
+		ready: yes, reason: v1alpha1.ReasonSynced, message: "running on a", healthy: yes, complete: no, failed: no,
+	},
+	"starting": {
+		in: input(member("a", starting)), sync: unsynced, health: v1alpha1.Progressing, clusters: "0/1", pods: "3/4",
+		ready: no, reason: v1alpha1.ReasonProgressing, message: "a: the run is about to start", healthy: yes, complete: no, failed: no, reconciling: true,
+	},
+	"nothing yet": {
+		in: input(member("a", "")), sync: unsynced, health: v1alpha1.Missing, clusters: "0/1", pods: "0/4",
+		ready: no, reason: v1alpha1.ReasonProgressing, message: "a: the run is about to start", healthy: yes, complete: no, failed: no, reconciling: true,
+	},
+	"one done, one running": {
+		in: input(member("a", succeeded), member("b", running)), sync: synced, health: v1alpha1.Progressing, clusters: "2/2", pods: "6/8",
+		ready: yes, reason: v1alpha1.ReasonSynced, message: "running on b; completed on a", healthy: yes, complete: no, failed: no,
+	},
+	"all done": {
+		in: input(member("b", succeeded), member("a", succeeded)), sync: synced, health: v1alpha1.Healthy, clusters: "2/2", pods: "6/8",
+		ready: yes, reason: v1alpha1.ReasonSucceeded, message: "completed on a, b", healthy: yes, complete: yes, failed: no,
+	},
+	"one failed, one running": {
+		in: input(member("a", failed), member("b", running)), sync: synced, health: v1alpha1.Degraded, clusters: "2/2", pods: "6/8",
+		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its words", healthy: no, complete: no, failed: no,
+	},
+	"one failed, one done": {
+		in: input(member("a", failed), member("b", succeeded)), sync: synced, health: v1alpha1.Degraded, clusters: "2/2", pods: "6/8",
+		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its words", healthy: no, complete: no, failed: yes, stalled: true,
+	},
+	"an outdated one failed": {
+		in: input(member("a", failed, outdated)), sync: unsynced, health: v1alpha1.Degraded, clusters: "0/1", pods: "3/4",
+		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its words", healthy: no, complete: no, failed: no, reconciling: true,
+	},
+	"an outdated one succeeded": {
+		in: input(member("a", succeeded, outdated)), sync: unsynced, health: v1alpha1.Healthy, clusters: "0/1", pods: "3/4",
+		ready: no, reason: v1alpha1.ReasonRunSucceeded, message: "a: its words", healthy: yes, complete: no, failed: no, reconciling: true,
+	},
+	"lost while running": {
+		in: input(member("a", running, lost)), sync: out, health: v1alpha1.HealthUnknown, clusters: "0/1", pods: "0/4",
+		ready: dunno, reason: v1alpha1.ReasonMemberUnreachable, message: "a: no answer", healthy: dunno, complete: no, failed: no, reconciling: true,
+	},
+	"lost after it succeeded": {
+		in: input(member("a", succeeded, lost)), sync: out, health: v1alpha1.Healthy, clusters: "0/1", pods: "4/4",
+		ready: dunno, reason: v1alpha1.ReasonMemberUnreachable, message: "a: no answer", healthy: dunno, complete: yes, failed: no, reconciling: true,
+	},
+	"lost after it failed": {
+		in: input(member("a", failed, lost)), sync: out, health: v1alpha1.Degraded, clusters: "0/1", pods: "0/4",
+		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its words", healthy: no, complete: no, failed: yes, reconciling: true,
+	},
+	"lost before it ran": {
+		in: input(member("a", "", lost)), sync: out, health: v1alpha1.HealthUnknown, clusters: "0/1", pods: "0/4",
+		ready: dunno, reason: v1alpha1.ReasonMemberUnreachable, message: "a: no answer", healthy: dunno, complete: no, failed: no, reconciling: true,
+	},
+	"one lost, the other running": {
+		in: input(member("a", running, lost), member("b", running)), sync: out, health: v1alpha1.HealthUnknown, clusters: "1/2", pods: "3/8",
+		ready: dunno, reason: v1alpha1.ReasonMemberUnreachable, message: "a: no answer", healthy: dunno, complete: no, failed: no, reconciling: true,
+	},
+	"a name in use": {
+		in: input(member("a", starting, conflict)), sync: unsynced, health: v1alpha1.Degraded, clusters: "0/1", pods: "3/4",
+		ready: no, reason: v1alpha1.ReasonConflict, message: "a: Job hpc/n already exists", healthy: no, complete: no, failed: no, reconciling: true,
+	},
+	"a name in use after it succeeded": {
+		in: input(member("a", succeeded, conflict)), sync: unsynced, health: v1alpha1.Healthy, clusters: "0/1", pods: "3/4",
+		ready: no, reason: v1alpha1.ReasonConflict, message: "a: Job hpc/n already exists", healthy: yes, complete: yes, failed: no, reconciling: true,
+	},
+	"suspended before it ran": {
+		in:   with(input(member("a", "")), func(in *rollup.Input) { in.Wanted.Suspend = true }),
+		sync: unsynced, health: v1alpha1.Suspended, clusters: "0/1", pods: "0/4",
+		ready: no, reason: v1alpha1.ReasonSuspended, message: "suspended: no new run starts while spec.suspend is true", healthy: yes, complete: no, failed: no,
+	},
+	"suspended while running": {
+		in:   with(input(member("a", running, paused)), func(in *rollup.Input) { in.Wanted.Suspend = true }),
+		sync: synced, health: v1alpha1.Suspended, clusters: "1/1", pods: "3/4",
+		ready: yes, reason: v1alpha1.ReasonSuspended, message: "suspended on a", healthy: yes, complete: no, failed: no,
+	},
+	"not enough": {
+		in: with(input(member("a", running)), func(in *rollup.Input) {
+			in.Decision.Wanted = 2
+			in.Decision.Rejected = []v1alpha1.RejectedCluster{{Name: "b", Reason: "is suspended"}}
+		}),
+		sync: synced, health: v1alpha1.Progressing, clusters: "1/2", pods: "3/4",
+		ready: no, reason: v1alpha1.ReasonNotEnoughClusters, message: "1 of 2 members could be chosen (a); b: is suspended", healthy: yes, complete: no, failed: no,
+	},
+	"not enough, and what there is has succeeded": {
+		in:   with(input(member("a", succeeded)), func(in *rollup.Input) { in.Decision.Wanted = 2 }),
+		sync: synced, health: v1alpha1.Healthy, clusters: "1/2", pods: "3/4",
+		ready: no, reason: v1alpha1.ReasonNotEnoughClusters, message: "1 of 2 members could be chosen (a)", healthy: yes, complete: no, failed: no,
+	},
+	"no member": {
+		in: with(input(), func(in *rollup.Input) {
+			in.Problem = &rollup.Problem{Reason: v1alpha1.ReasonNoClusterMatches, Message: "none"}
+		}),
+		sync: unsynced, health: v1alpha1.Missing, clusters: "0/0", pods: "0/0",
+		ready: no, reason: v1alpha1.ReasonNoClusterMatches, message: "none", healthy: dunno, complete: no, failed: no, reconciling: true,
+	},
+	"invalid": {
+		in: with(input(), func(in *rollup.Input) {
+			in.Problem, in.Stalled, in.Decision = &rollup.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "size"}, true, nil
+		}),
+		sync: unsynced, health: v1alpha1.Missing, clusters: "0/0", pods: "0/0",
+		ready: no, reason: v1alpha1.ReasonInvalidSpec, message: "size", healthy: dunno, complete: no, failed: no, stalled: true,
+	},
+	"left, still live": {
+		in: input(member("a", running), member("z", running, gone)), sync: unsynced, health: v1alpha1.Progressing, clusters: "1/1", pods: "3/4",
+		ready: no, reason: v1alpha1.ReasonProgressing, message: "z has left the placement, and its run is still live", healthy: yes, complete: no, failed: no, reconciling: true,
+	},
+}
+
+func TestStatus(t *testing.T) {
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := rollup.Status(c.in)
+			condition := func(kind string) string {
+				if c := meta.FindStatusCondition(s.Conditions, kind); c != nil {
+					if c.ObservedGeneration != 3 || c.Reason == "" || c.Message == "" {
+						t.Errorf("the condition %s is incomplete: %+v", kind, c)
+					}
+					return string(c.Status)
+				}
+				return ""
+			}
+			ready := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionReady)
+			there := map[bool]string{true: yes, false: ""}
+			want := []string{
+				string(c.sync), string(c.health), c.clusters, c.pods, c.ready, c.reason, c.message,
+				c.healthy, c.complete, c.failed, there[c.reconciling], there[c.stalled],
+			}
+			got := []string{
+				string(s.Sync), string(s.Health), s.Summary.Clusters, s.Summary.Pods, condition(v1alpha1.ConditionReady), ready.Reason, ready.Message,
+				condition(v1alpha1.ConditionHealthy), condition(v1alpha1.ConditionComplete), condition(v1alpha1.ConditionFailed),
+				condition(v1alpha1.ConditionReconciling), condition(v1alpha1.ConditionStalled),
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			if s.ObservedGeneration != 3 || s.Revision != "main@1a2b3c4" || s.Digest != "1" || s.Replicas != 4 {
+				t.Errorf("got %+v", s)
+			}
+		})
+	}
+}
+
+// What is said once is not said again: an idle fleet writes nothing. And whatever came before, the same
+// input gives the same words.
+func TestStatusIsIdempotent(t *testing.T) {
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			for before, other := range cases {
+				in := c.in
+				in.Previous = rollup.Status(other.in)
+				in.Now = now.Add(time.Hour)
+				second := rollup.Status(in)
+				in.Previous, in.Now = second, now.Add(2*time.Hour)
+				if third := rollup.Status(in); !equality.Semantic.DeepEqual(second, third) {
+					t.Fatalf("after %q: %s", before, cmp.Diff(second, third))
+				}
+			}
+		})
+	}
+}
+
+func TestTransitionsKeepTheirTime(t *testing.T) {
+	first := rollup.Status(input(member("a", running, lost)))
+	in := input(member("a", running, lost), member("b", starting))
+	in.Previous, in.Now = first, now.Add(time.Hour)
+	second := rollup.Status(in)
+	in = input(member("a", running), member("b", running))
+	in.Previous, in.Now = second, now.Add(2*time.Hour)
+	third := rollup.Status(in)
+	at := func(s v1alpha1.FleetMiniClusterStatus, kind string) metav1.Time {
+		return meta.FindStatusCondition(s.Conditions, kind).LastTransitionTime
+	}
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionComplete} {
+		if got := at(second, kind); !got.Time.Equal(now) {
+			t.Errorf("%s did not change, and its time is %v", kind, got)
+		}
+	}
+	if got := at(third, v1alpha1.ConditionReady); !got.Time.Equal(now.Add(2 * time.Hour)) {
+		t.Errorf("Ready changed, and its time is %v", got)
+	}
+	if meta.FindStatusCondition(third.Conditions, v1alpha1.ConditionReconciling) != nil {
+		t.Error("Reconciling is there though nothing is")
+	}
+}
+
+func TestPodsAreRemembered(t *testing.T) {
+	in := input(member("a", running))
+	before := rollup.Status(in)
+	in = input(member("a", running, lost))
+	in.Previous = before
+	s := rollup.Status(in)
+	if s.Summary.Pods != "3/4" || !s.Clusters[0].LastHeardTime.Time.Equal(now.Add(-time.Minute)) {
+		t.Errorf("lost: %s, %v", s.Summary.Pods, s.Clusters[0].LastHeardTime)
+	}
+	in = input(member("a", succeeded, func(m *rollup.Member) { m.Job = nil }))
+	in.Previous = s
+	if s = rollup.Status(in); s.Summary.Pods != "4/4" || s.Clusters[0].LastHeardTime != nil {
+		t.Errorf("its Job has expired: %s, %v", s.Summary.Pods, s.Clusters[0].LastHeardTime)
+	}
+}
+
+func TestHandledToken(t *testing.T) {
+	in := input(member("a", succeeded), member("b", succeeded))
+	in.Wanted.RerunAt, in.Members[0].Run.RerunAt = "t", "t"
+	if got := rollup.Status(in).LastHandledRerunAt; got != "" {
+		t.Errorf("one of two members has answered, and %q counts as handled", got)
+	}
+	in.Members[1].Run.RerunAt = "t"
+	s := rollup.Status(in)
+	if s.LastHandledRerunAt != "t" {
+		t.Errorf("got %q", s.LastHandledRerunAt)
+	}
+	in.Wanted.RerunAt, in.Previous = "", s
+	if got := rollup.Status(in).LastHandledRerunAt; got != "t" {
+		t.Errorf("a token that was taken away leaves %q", got)
+	}
+}
+
+func TestStatusSharesNothing(t *testing.T) {
+	in := input(member("a", running))
+	s := rollup.Status(in)
+	s.Placement.Clusters[0], s.Runs[0].ID = "x", "x"
+	if in.Decision.Clusters[0] != "a" || in.Ledger[0].ID != "run-a" {
+		t.Error("a change of the status reaches the input")
+	}
+}

@@ -1,0 +1,192 @@
+package runs_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/runs"
+)
+
+// situation is one point of the domain of Next: every combination of what is wanted, what the ledger says
+// and what the member has, with two digests, two tokens and two sizes.
+type situation struct {
+	wanted runs.Wanted
+	last   *v1alpha1.Run
+	ended  bool // the ledger knows the Job's run to have ended, where that is not last
+	job    *runs.Job
+}
+
+func (s situation) next() runs.Step {
+	return runs.Next(runs.Input{Wanted: s.wanted, Last: s.last, Job: s.job, Ended: func(id string) bool {
+		if s.last != nil && s.last.ID == id {
+			return s.last.State.Ended()
+		}
+		return s.ended
+	}})
+}
+
+func (s situation) ledgerLive() bool { return s.last != nil && !s.last.State.Ended() }
+func (s situation) jobLive() bool    { return s.job != nil && !s.job.Finished }
+func (s situation) own() bool        { return s.job != nil && s.last != nil && s.job.RunID == s.last.ID }
+func (s situation) jobEnded() bool {
+	if s.own() {
+		return s.last.State.Ended()
+	}
+	return s.job != nil && s.ended
+}
+
+func (s situation) String() string {
+	out := fmt.Sprintf("wanted %+v", s.wanted)
+	if s.last != nil {
+		out += fmt.Sprintf("; ledger %s digest %s token %q %s", s.last.ID, s.last.Digest, s.last.RerunAt, s.last.State)
+	}
+	if s.job != nil {
+		out += fmt.Sprintf("; Job %+v, its run has ended: %t", *s.job, s.jobEnded())
+	}
+	return out
+}
+
+var bools = []bool{false, true}
+
+func everyWanted(yield func(runs.Wanted)) {
+	for _, d := range []string{"1", "2"} {
+		for _, tok := range []string{"", "t"} {
+			for _, onChange := range []v1alpha1.OnChange{"", v1alpha1.AfterCompletion, v1alpha1.Replace} {
+				for _, suspend := range bools {
+					for _, chosen := range bools {
+						for _, hold := range []string{"", "waiting"} {
+							for _, n := range []int32{2, 3} {
+								yield(runs.Wanted{Digest: d, RerunAt: tok, OnChange: onChange, Suspend: suspend, Chosen: chosen, Hold: hold, Size: n})
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func everyLast() []*v1alpha1.Run {
+	out := []*v1alpha1.Run{nil}
+	for _, state := range []v1alpha1.RunState{
+		v1alpha1.RunStarting, v1alpha1.RunRunning, v1alpha1.RunStopping, v1alpha1.RunSucceeded, v1alpha1.RunFailed, v1alpha1.RunReplaced,
+	} {
+		for _, tok := range []string{"", "t"} {
+			out = append(out, answering(tok, line("a", state)))
+		}
+	}
+	return out
+}
+
+func everyJob() []*runs.Job {
+	out := []*runs.Job{nil}
+	for _, id := range []string{"a", "x", ""} {
+		for _, deleting := range bools {
+			for _, suspended := range []struct{ is, byUs bool }{{false, false}, {true, true}, {true, false}} {
+				for _, outcome := range []struct{ finished, succeeded bool }{{false, false}, {true, false}, {true, true}} {
+					out = append(out, &runs.Job{
+						RunID: id, Digest: "1", Size: 2, Deleting: deleting, Suspended: suspended.is, SuspendedByUs: suspended.byUs,
+						Finished: outcome.finished, Succeeded: outcome.succeeded,
+					})
+				}
+			}
+		}
+	}
+	return out
+}
+
+func everySituation(yield func(situation)) {
+	everyWanted(func(w runs.Wanted) {
+		for _, last := range everyLast() {
+			for _, j := range everyJob() {
+				for _, ended := range bools {
+					yield(situation{w, last, ended, j})
+				}
+			}
+		}
+	})
+}
+
+// What must hold of every single decision, whatever the situation.
+func TestNextExhaustively(t *testing.T) {
+	invariants := map[string]func(situation, runs.Step) bool{
+		"no run begins while the ledger has a live one": func(s situation, n runs.Step) bool {
+			return n.Action != runs.Begin || !s.ledgerLive()
+		},
+		"no run begins while the member has a Job of ours, ended or not": func(s situation, n runs.Step) bool {
+			return n.Action != runs.Begin || s.job == nil
+		},
+		"what has succeeded or failed is not begun again": func(s situation, n runs.Step) bool {
+			return n.Action != runs.Begin || !s.wanted.IsCurrent(s.last) || s.last.State == v1alpha1.RunReplaced
+		},
+		"no run begins on a member that is not chosen, while suspended, or while held": func(s situation, n runs.Step) bool {
+			return n.Action != runs.Begin || s.wanted.Chosen && !s.wanted.Suspend && s.wanted.Hold == ""
+		},
+		"a Job is created only for a line that says Starting, is current, chosen, and has no Job": func(s situation, n runs.Step) bool {
+			return n.Action != runs.Create ||
+				s.job == nil && s.last != nil && s.last.State == v1alpha1.RunStarting && s.wanted.IsCurrent(s.last) && s.wanted.Chosen
+		},
+		"a live Job is deleted only if its run is over, or outdated and to be replaced": func(s situation, n runs.Step) bool {
+			return n.Action != runs.DeleteJob || !s.jobLive() || s.jobEnded() ||
+				s.own() && s.last.State == v1alpha1.RunStopping
+		},
+		"a run is stopped only if it is live, outdated and to be replaced": func(s situation, n runs.Step) bool {
+			return n.Action != runs.Stop || s.ledgerLive() && s.own() && s.wanted.OnChange == v1alpha1.Replace && !s.wanted.IsCurrent(s.last)
+		},
+		"a Job that is being deleted is not deleted, adjusted or adopted": func(s situation, n runs.Step) bool {
+			return s.job == nil || !s.job.Deleting || n.Action != runs.DeleteJob && n.Action != runs.Adjust && n.Action != runs.Adopt
+		},
+		"what deletes or adjusts or adopts has a Job to do it to": func(s situation, n runs.Step) bool {
+			return s.job != nil || n.Action != runs.DeleteJob && n.Action != runs.Adjust && n.Action != runs.Adopt
+		},
+		"only a Job of a live run is adjusted, and the size of a current one only": func(s situation, n runs.Step) bool {
+			return n.Action != runs.Adjust || s.ledgerLive() && s.own() && s.jobLive() &&
+				(s.wanted.IsCurrent(s.last) || n.Reason != v1alpha1.ReasonResized)
+		},
+		"only a run that is live in the ledger finishes, into a state that has ended": func(s situation, n runs.Step) bool {
+			return n.Action != runs.Finish || s.ledgerLive() && n.State.Ended()
+		},
+		"no run finishes while its Job is live": func(s situation, n runs.Step) bool {
+			return n.Action != runs.Finish || s.job == nil || s.own() && s.job.Finished
+		},
+		"a run succeeds because its own Job did, and for no other reason": func(s situation, n runs.Step) bool {
+			return (n.State == v1alpha1.RunSucceeded) == (s.ledgerLive() && s.own() && s.job.Finished && s.job.Succeeded)
+		},
+		"only a run that the ledger does not know is adopted": func(s situation, n runs.Step) bool {
+			return n.Action != runs.Adopt || !s.ledgerLive() && !s.own() && !s.jobEnded()
+		},
+		"clean-up waits for what is live, and for what is not known yet": func(s situation, n runs.Step) bool {
+			return n.Action != runs.Cleanup ||
+				!s.wanted.Chosen && !s.ledgerLive() && (!s.jobLive() || s.job.Deleting) && (s.job == nil || s.job.Deleting || s.jobEnded() || s.job.RunID == "")
+		},
+		"a member that is not chosen gets nothing new": func(s situation, n runs.Step) bool {
+			return s.wanted.Chosen || n.Action != runs.Begin && n.Action != runs.Create
+		},
+		"what does nothing for long says why, unless all is as wanted": func(s situation, n runs.Step) bool {
+			return n.Action != runs.Nothing || n.Reason != "" || s.wanted.IsCurrent(s.last)
+		},
+		"a reason that people are told to wait for comes with a sentence": func(_ situation, n runs.Step) bool {
+			return n.Action != runs.Nothing || (n.Reason == "") == (n.Message == "")
+		},
+	}
+	count := 0
+	everySituation(func(s situation) {
+		count++
+		step := s.next()
+		for name, holds := range invariants {
+			if !holds(s, step) {
+				t.Errorf("%s: %s -> %+v", name, s, step)
+			}
+		}
+		if again := s.next(); again != step {
+			t.Fatalf("%s -> %+v, and then %+v", s, step, again)
+		}
+		if t.Failed() {
+			t.FailNow()
+		}
+	})
+	if count < 100_000 {
+		t.Errorf("only %d situations", count)
+	}
+}

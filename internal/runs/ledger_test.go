@@ -1,0 +1,105 @@
+package runs_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/runs"
+)
+
+func on(cluster, id string, state v1alpha1.RunState) v1alpha1.Run {
+	return v1alpha1.Run{ID: id, Cluster: cluster, State: state}
+}
+
+func TestLedger(t *testing.T) {
+	l := runs.Ledger{
+		on("alpine", "a", v1alpha1.RunSucceeded), on("basalt", "b", v1alpha1.RunRunning),
+		on("alpine", "c", v1alpha1.RunStarting), on("cinder", "d", v1alpha1.RunFailed),
+	}
+	for cluster, want := range map[string]string{"alpine": "c", "basalt": "b", "cinder": "d"} {
+		if got := l.Last(cluster); got == nil || got.ID != want {
+			t.Errorf("the latest run on %s is %v, want %s", cluster, got, want)
+		}
+	}
+	if got := l.Last("dolomite"); got != nil {
+		t.Errorf("a member without runs has %v", got)
+	}
+	for id, want := range map[string]bool{"a": true, "b": false, "c": false, "d": true, "x": false, "": false} {
+		if got := l.Ended(id); got != want {
+			t.Errorf("run %q has ended: %t", id, got)
+		}
+	}
+	if diff := cmp.Diff([]string{"basalt", "alpine"}, l.Live()); diff != "" {
+		t.Error(diff)
+	}
+	if got := (runs.Ledger{}).Live(); len(got) != 0 {
+		t.Errorf("an empty ledger has live runs on %v", got)
+	}
+}
+
+func TestLedgerForgetsOnlyWhatHasEnded(t *testing.T) {
+	var l runs.Ledger
+	l = l.Add(on("quiet", "quiet", v1alpha1.RunSucceeded))
+	l = l.Add(on("live", "live", v1alpha1.RunRunning))
+	for i := range 3 * runs.KeepEnded {
+		before := len(l)
+		next := l.Add(on("busy", fmt.Sprint(i), v1alpha1.RunFailed))
+		if len(l) != before {
+			t.Fatal("the ledger that was added to has changed")
+		}
+		l = next
+	}
+	want := []string{"quiet", "live"}
+	for i := 3*runs.KeepEnded - runs.KeepEnded - 1; i < 3*runs.KeepEnded; i++ {
+		want = append(want, fmt.Sprint(i))
+	}
+	var got []string
+	for _, r := range l {
+		got = append(got, r.ID)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestID(t *testing.T) {
+	first := runs.ID("owner", "alpine", wanted(), nil)
+	if first != runs.ID("owner", "alpine", wanted(suspend, left, size(9), replace), nil) {
+		t.Error("the id depends on more than what identifies a run")
+	}
+	if len(first) != 10 {
+		t.Errorf("the id %q is not 10 digits long", first)
+	}
+	seen := map[string]string{first: "the first run"}
+	for name, id := range map[string]string{
+		"another owner":   runs.ID("other", "alpine", wanted(), nil),
+		"another member":  runs.ID("owner", "basalt", wanted(), nil),
+		"another digest":  runs.ID("owner", "alpine", wanted(digest("2")), nil),
+		"a token":         runs.ID("owner", "alpine", wanted(token("t")), nil),
+		"moved boundary":  runs.ID("ownera", "lpine", wanted(), nil),
+		"after something": runs.ID("owner", "alpine", wanted(), line("a", v1alpha1.RunSucceeded)),
+	} {
+		if other, ok := seen[id]; ok {
+			t.Errorf("%s has the id of %s", name, other)
+		}
+		seen[id] = name
+	}
+}
+
+// Going back and forth between two digests names every run anew.
+func TestIDThereAndBack(t *testing.T) {
+	seen := map[string]bool{}
+	var last *v1alpha1.Run
+	for i := range 100 {
+		w := wanted(digest(fmt.Sprint(i % 2)))
+		id := runs.ID("owner", "alpine", w, last)
+		if seen[id] {
+			t.Fatalf("run %d has the id of an earlier one", i)
+		}
+		seen[id] = true
+		last = line(id, v1alpha1.RunSucceeded)
+	}
+}

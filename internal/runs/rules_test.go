@@ -1,0 +1,355 @@
+package runs_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/runs"
+)
+
+// The cases read as: what is wanted, what the ledger says, what the member has.
+func TestNext(t *testing.T) {
+	cases := map[string]struct {
+		wanted runs.Wanted
+		last   *v1alpha1.Run
+		ended  []string // ids of runs that the ledger knows to have ended, besides last
+		job    *runs.Job
+		want   runs.Action
+		state  v1alpha1.RunState
+		reason string
+	}{
+		// A live run in the ledger.
+		"its Job succeeded": {
+			wanted(), line("a", v1alpha1.RunRunning), nil, job("a", succeeded),
+			runs.Finish, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded,
+		},
+		"its Job failed": {
+			wanted(), line("a", v1alpha1.RunRunning), nil, job("a", failed),
+			runs.Finish, v1alpha1.RunFailed, v1alpha1.ReasonRunFailed,
+		},
+		"its Job succeeded before it was seen at all": {
+			wanted(), line("a", v1alpha1.RunStarting), nil, job("a", succeeded),
+			runs.Finish, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded,
+		},
+		"its Job succeeded, and is outdated, and to be replaced": {
+			wanted(digest("2"), replace), line("a", v1alpha1.RunRunning), nil, job("a", succeeded),
+			runs.Finish, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded,
+		},
+		"its Job succeeded and is being deleted": {
+			wanted(), line("a", v1alpha1.RunRunning), nil, job("a", succeeded, deleting),
+			runs.Finish, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded,
+		},
+		"its Job succeeded after the member left": {
+			wanted(left), line("a", v1alpha1.RunRunning), nil, job("a", succeeded),
+			runs.Finish, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded,
+		},
+		"its Job was deleted by somebody": {
+			wanted(), line("a", v1alpha1.RunRunning), nil, nil,
+			runs.Finish, v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted,
+		},
+		"its Job was deleted by somebody, and the spec has changed": {
+			wanted(digest("2")), line("a", v1alpha1.RunRunning), nil, nil,
+			runs.Finish, v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted,
+		},
+		"its Job was deleted by somebody after the member left": {
+			wanted(left), line("a", v1alpha1.RunRunning), nil, nil,
+			runs.Finish, v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted,
+		},
+		"its Job was deleted for a newer run": {
+			wanted(digest("2"), replace), line("a", v1alpha1.RunStopping), nil, nil,
+			runs.Finish, v1alpha1.RunReplaced, v1alpha1.ReasonRunReplaced,
+		},
+		"its Job is being deleted": {
+			wanted(), line("a", v1alpha1.RunRunning), nil, job("a", deleting),
+			runs.Nothing, "", v1alpha1.ReasonDeleting,
+		},
+		"its Job is being deleted for a newer run": {
+			wanted(digest("2"), replace), line("a", v1alpha1.RunRunning), nil, job("a", deleting),
+			runs.Nothing, "", v1alpha1.ReasonDeleting,
+		},
+		"outdated before a Job was made": {
+			wanted(digest("2")), line("a", v1alpha1.RunStarting), nil, nil,
+			runs.Finish, v1alpha1.RunReplaced, v1alpha1.ReasonRunReplaced,
+		},
+		"a new token before a Job was made": {
+			wanted(token("t")), line("a", v1alpha1.RunStarting), nil, nil,
+			runs.Finish, v1alpha1.RunReplaced, v1alpha1.ReasonRunReplaced,
+		},
+		"the member left before a Job was made": {
+			wanted(left), line("a", v1alpha1.RunStarting), nil, nil,
+			runs.Finish, v1alpha1.RunReplaced, v1alpha1.ReasonRunReplaced,
+		},
+		"outdated and live: let it end": {
+			wanted(digest("2")), line("a", v1alpha1.RunRunning), nil, job("a"),
+			runs.Nothing, "", v1alpha1.ReasonWaitingForCompletion,
+		},
+		"a new token while it is live: let it end": {
+			wanted(token("t")), line("a", v1alpha1.RunRunning), nil, job("a"),
+			runs.Nothing, "", v1alpha1.ReasonWaitingForCompletion,
+		},
+		"outdated and live: replace": {
+			wanted(digest("2"), replace), line("a", v1alpha1.RunRunning), nil, job("a"),
+			runs.Stop, v1alpha1.RunStopping, v1alpha1.ReasonRunReplaced,
+		},
+		"the hub has said that it stops it": {
+			wanted(digest("2"), replace), line("a", v1alpha1.RunStopping), nil, job("a"),
+			runs.DeleteJob, "", v1alpha1.ReasonRunReplaced,
+		},
+		"the hub has said that it stops it, and it is wanted again": {
+			wanted(), line("a", v1alpha1.RunStopping), nil, job("a"),
+			runs.DeleteJob, "", v1alpha1.ReasonRunReplaced,
+		},
+		"it was stopped, and it is wanted again": {
+			wanted(), line("a", v1alpha1.RunReplaced), nil, nil,
+			runs.Begin, v1alpha1.RunStarting, v1alpha1.ReasonRunStarting,
+		},
+		"outdated, live and suspended, and not to be any more": {
+			wanted(digest("2")), line("a", v1alpha1.RunRunning), nil, job("a", suspended),
+			runs.Adjust, "", v1alpha1.ReasonResumed,
+		},
+		"queued by the member": {
+			wanted(), line("a", v1alpha1.RunRunning), nil, job("a", queued),
+			runs.Nothing, "", v1alpha1.ReasonSuspended,
+		},
+		"queued by the member, and to be suspended": {
+			wanted(suspend), line("a", v1alpha1.RunRunning), nil, job("a", queued),
+			runs.Adjust, "", v1alpha1.ReasonSuspended,
+		},
+		"a live Job that has lost its run's label": {
+			wanted(digest("2")), line("a", v1alpha1.RunSucceeded), nil, job(""),
+			runs.Nothing, "", v1alpha1.ReasonWaitingForCompletion,
+		},
+		"a new token while it is live: replace": {
+			wanted(token("t"), replace), line("a", v1alpha1.RunRunning), nil, job("a"),
+			runs.Stop, v1alpha1.RunStopping, v1alpha1.ReasonRunReplaced,
+		},
+		"the token was taken away while it is live": {
+			wanted(replace), answering("t", line("a", v1alpha1.RunRunning)), nil, job("a"),
+			runs.Nothing, "", "",
+		},
+		"the member left, and the run is live: it stays": {
+			wanted(left, replace), line("a", v1alpha1.RunRunning), nil, job("a"),
+			runs.Nothing, "", "",
+		},
+		"no Job yet": {
+			wanted(), line("a", v1alpha1.RunStarting), nil, nil,
+			runs.Create, "", v1alpha1.ReasonRunStarted,
+		},
+		"no Job yet, suspended: it is created suspended": {
+			wanted(suspend), line("a", v1alpha1.RunStarting), nil, nil,
+			runs.Create, "", v1alpha1.ReasonRunStarted,
+		},
+		"no Job yet, and held: the ledger has promised it": {
+			wanted(hold), line("a", v1alpha1.RunStarting), nil, nil,
+			runs.Create, "", v1alpha1.ReasonRunStarted,
+		},
+		"the Job of an ended run is in the way": {
+			wanted(), line("b", v1alpha1.RunStarting), []string{"a"}, job("a"),
+			runs.DeleteJob, "", v1alpha1.ReasonCleanedUp,
+		},
+		"a finished Job of an unknown run is in the way": {
+			wanted(), line("b", v1alpha1.RunStarting), nil, job("x", succeeded),
+			runs.DeleteJob, "", v1alpha1.ReasonCleanedUp,
+		},
+		"a Job in the way is being deleted": {
+			wanted(), line("b", v1alpha1.RunStarting), []string{"a"}, job("a", deleting),
+			runs.Nothing, "", v1alpha1.ReasonDeleting,
+		},
+		"a live Job of an unknown run is in the way": {
+			wanted(), line("b", v1alpha1.RunStarting), nil, job("x"),
+			runs.Nothing, "", v1alpha1.ReasonWaitingForCompletion,
+		},
+		"a live Job of an unknown run is in the way of a replacement": {
+			wanted(digest("2"), replace), line("b", v1alpha1.RunStarting), nil, job("x"),
+			runs.Nothing, "", v1alpha1.ReasonWaitingForCompletion,
+		},
+		"to be suspended": {
+			wanted(suspend), line("a", v1alpha1.RunRunning), nil, job("a"),
+			runs.Adjust, "", v1alpha1.ReasonSuspended,
+		},
+		"to be resumed": {
+			wanted(), line("a", v1alpha1.RunRunning), nil, job("a", suspended),
+			runs.Adjust, "", v1alpha1.ReasonResumed,
+		},
+		"to be resized": {
+			wanted(size(4)), line("a", v1alpha1.RunRunning), nil, job("a"),
+			runs.Adjust, "", v1alpha1.ReasonResized,
+		},
+		"resized and outdated: not touched": {
+			wanted(size(4), digest("2")), line("a", v1alpha1.RunRunning), nil, job("a"),
+			runs.Nothing, "", v1alpha1.ReasonWaitingForCompletion,
+		},
+		"live as wanted": {
+			wanted(), line("a", v1alpha1.RunRunning), nil, job("a"),
+			runs.Nothing, "", "",
+		},
+		"suspended as wanted": {
+			wanted(suspend), line("a", v1alpha1.RunRunning), nil, job("a", suspended),
+			runs.Nothing, "", "",
+		},
+
+		// No live run in the ledger.
+		"the latest run is over and its Job is live": {
+			wanted(), line("a", v1alpha1.RunFailed), nil, job("a"),
+			runs.DeleteJob, "", v1alpha1.ReasonCleanedUp,
+		},
+		"an earlier run is over and its Job is live": {
+			wanted(), line("b", v1alpha1.RunSucceeded), []string{"a"}, job("a"),
+			runs.DeleteJob, "", v1alpha1.ReasonCleanedUp,
+		},
+		"a run is over, its Job is live, the member left": {
+			wanted(left), line("a", v1alpha1.RunReplaced), nil, job("a"),
+			runs.DeleteJob, "", v1alpha1.ReasonCleanedUp,
+		},
+		"an unknown Job is live, and the ledger is empty": {
+			wanted(), nil, nil, job("x"),
+			runs.Adopt, v1alpha1.RunRunning, v1alpha1.ReasonRunAdopted,
+		},
+		"an unknown Job is live, and something else has run": {
+			wanted(), line("a", v1alpha1.RunSucceeded), nil, job("x"),
+			runs.Adopt, v1alpha1.RunRunning, v1alpha1.ReasonRunAdopted,
+		},
+		"an unknown Job has finished: its result is learned": {
+			wanted(), nil, nil, job("x", succeeded),
+			runs.Adopt, v1alpha1.RunRunning, v1alpha1.ReasonRunAdopted,
+		},
+		"an unknown Job is live, suspended, held, and the member left": {
+			wanted(suspend, hold, left), nil, nil, job("x"),
+			runs.Adopt, v1alpha1.RunRunning, v1alpha1.ReasonRunAdopted,
+		},
+		"an unknown Job is being deleted": {
+			wanted(), nil, nil, job("x", deleting),
+			runs.Nothing, "", v1alpha1.ReasonDeleting,
+		},
+		"the member left, and nothing is live": {
+			wanted(left), line("a", v1alpha1.RunSucceeded), nil, job("a", succeeded),
+			runs.Cleanup, "", v1alpha1.ReasonCleanedUp,
+		},
+		"the member left without ever running it": {
+			wanted(left), nil, nil, nil,
+			runs.Cleanup, "", v1alpha1.ReasonCleanedUp,
+		},
+		"it has succeeded": {
+			wanted(), line("a", v1alpha1.RunSucceeded), nil, job("a", succeeded),
+			runs.Nothing, "", "",
+		},
+		"it has succeeded, and the Job expired": {
+			wanted(), line("a", v1alpha1.RunSucceeded), nil, nil,
+			runs.Nothing, "", "",
+		},
+		"it has failed, and the Job was deleted": {
+			wanted(), line("a", v1alpha1.RunFailed), nil, nil,
+			runs.Nothing, "", "",
+		},
+		"it has succeeded for a token": {
+			wanted(token("t")), answering("t", line("a", v1alpha1.RunSucceeded)), nil, nil,
+			runs.Nothing, "", "",
+		},
+		"it has succeeded, and the token was taken away": {
+			wanted(), answering("t", line("a", v1alpha1.RunSucceeded)), nil, nil,
+			runs.Nothing, "", "",
+		},
+		"it has succeeded, and only the size differs": {
+			wanted(size(4)), line("a", v1alpha1.RunSucceeded), nil, job("a", succeeded),
+			runs.Nothing, "", "",
+		},
+		"due, but suspended": {
+			wanted(suspend), nil, nil, nil,
+			runs.Nothing, "", v1alpha1.ReasonSuspended,
+		},
+		"due, but held": {
+			wanted(hold), nil, nil, nil,
+			runs.Nothing, "", v1alpha1.ReasonWaitingForCompletion,
+		},
+		"due, held, and a Job is in the way: it stays": {
+			wanted(hold, digest("2")), line("a", v1alpha1.RunSucceeded), nil, job("a", succeeded),
+			runs.Nothing, "", v1alpha1.ReasonWaitingForCompletion,
+		},
+		"due, and the Job before it is there": {
+			wanted(digest("2")), line("a", v1alpha1.RunSucceeded), nil, job("a", succeeded),
+			runs.DeleteJob, "", v1alpha1.ReasonCleanedUp,
+		},
+		"due, and the Job before it is being deleted": {
+			wanted(digest("2")), line("a", v1alpha1.RunSucceeded), nil, job("a", succeeded, deleting),
+			runs.Nothing, "", v1alpha1.ReasonDeleting,
+		},
+		"due for the first time": {
+			wanted(), nil, nil, nil,
+			runs.Begin, v1alpha1.RunStarting, v1alpha1.ReasonRunStarting,
+		},
+		"due for another digest": {
+			wanted(digest("2")), line("a", v1alpha1.RunSucceeded), nil, nil,
+			runs.Begin, v1alpha1.RunStarting, v1alpha1.ReasonRunStarting,
+		},
+		"due for a token": {
+			wanted(token("t")), line("a", v1alpha1.RunFailed), nil, nil,
+			runs.Begin, v1alpha1.RunStarting, v1alpha1.ReasonRunStarting,
+		},
+		"due for another token": {
+			wanted(token("u")), answering("t", line("a", v1alpha1.RunSucceeded)), nil, nil,
+			runs.Begin, v1alpha1.RunStarting, v1alpha1.ReasonRunStarting,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := runs.Next(runs.Input{Wanted: c.wanted, Last: c.last, Ended: endedIn(c.last, c.ended...), Job: c.job})
+			if got.Action != c.want || got.State != c.state || got.Reason != c.reason {
+				t.Errorf("got %+v, want %s %s %s", got, c.want, c.state, c.reason)
+			}
+		})
+	}
+}
+
+// The words go into the ledger and to people.
+func TestNextTellsWhy(t *testing.T) {
+	done := job("a", failed)
+	done.Message = "BackoffLimitExceeded: too many"
+	cases := map[string]struct {
+		in   runs.Input
+		want string
+	}{
+		"how the Job ended": {runs.Input{Wanted: wanted(), Last: line("a", v1alpha1.RunRunning), Job: done}, "BackoffLimitExceeded: too many"},
+		"what holds it":     {runs.Input{Wanted: wanted(hold)}, "waiting for another member"},
+		"which run is in the way": {
+			runs.Input{Wanted: wanted(), Last: line("b", v1alpha1.RunStarting), Job: job("x")},
+			"a live Job of run x, which is not in the ledger, is in the way; it is left to end, delete it to go on at once",
+		},
+		"how to run again": {
+			runs.Input{Wanted: wanted(), Last: line("a", v1alpha1.RunRunning)},
+			"the Job was deleted on the member before it ended; to run again, set the annotation minifleet.dev/rerun-at",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			c.in.Ended = endedIn(c.in.Last)
+			if diff := cmp.Diff(c.want, runs.Next(c.in).Message); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestIsCurrent(t *testing.T) {
+	cases := map[string]struct {
+		wanted runs.Wanted
+		run    *v1alpha1.Run
+		want   bool
+	}{
+		"none":            {wanted(), nil, false},
+		"same":            {wanted(), line("a", v1alpha1.RunRunning), true},
+		"another digest":  {wanted(digest("2")), line("a", v1alpha1.RunRunning), false},
+		"new token":       {wanted(token("t")), line("a", v1alpha1.RunRunning), false},
+		"answered token":  {wanted(token("t")), answering("t", line("a", v1alpha1.RunRunning)), true},
+		"token withdrawn": {wanted(), answering("t", line("a", v1alpha1.RunRunning)), true},
+		"other token":     {wanted(token("u")), answering("t", line("a", v1alpha1.RunRunning)), false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := c.wanted.IsCurrent(c.run); got != c.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}

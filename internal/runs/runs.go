@@ -1,0 +1,338 @@
+// Package runs decides what comes next for a MiniCluster on one member, from what is wanted, what the
+// ledger says, and what the member has. It is pure.
+//
+// The ordered list of rules in this package is the specification of how often a MiniCluster runs.
+//
+//	            Begin                Create              Finish
+//	(no run) ─────────> Starting ─────────────> Running ─────────> Succeeded | Failed ─┐
+//	    ^                   │                      │ Stop                              │
+//	    │                   │                   Stopping                               │
+//	    │                   │ Finish               │ Finish                            │
+//	    │                   └──────────────────────┴─────────> Replaced ───────────────┤
+//	    └────────── Begin again: another digest or token, and no Job left ─────────────┘
+package runs
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// Wanted is what the hub object asks of a member.
+type Wanted struct {
+	// Digest and RerunAt identify what is to run; a run for these that has ended is not repeated.
+	Digest, RerunAt string
+	// Size is the number of pods. Elastic says that it may change while the run is live.
+	Size    int32
+	Elastic bool
+	// Suspend keeps runs from starting and suspends those that are live.
+	Suspend bool
+	// OnChange says what a change does to a live run.
+	OnChange v1alpha1.OnChange
+	// Chosen says whether the member is in the placement. One that has left it gets no new run.
+	Chosen bool
+	// Hold is why no new run may start now although one is due; empty if it may.
+	Hold string
+}
+
+// IsCurrent says whether a run is for what is wanted now. Taking the rerun token away asks for nothing. A
+// run that was replaced is not: what it was for is wanted anew if it is wanted again.
+func (w Wanted) IsCurrent(r *v1alpha1.Run) bool {
+	return r != nil && r.State != v1alpha1.RunReplaced && r.Digest == w.Digest && (w.RerunAt == "" || w.RerunAt == r.RerunAt)
+}
+
+// Job is what the member has under the MiniCluster's name.
+type Job struct {
+	UID string
+	// RunID, Digest and RerunAt say which run the Job was made for.
+	RunID, Digest, RerunAt string
+	// Deleting says that the Job is being deleted and that some of its pods may still be there.
+	Deleting bool
+	// Finished says that the Job has ended; Succeeded and Message say how.
+	Finished, Succeeded bool
+	Message             string
+	CompletionTime      *metav1.Time
+	Size                int32
+	// Suspended says that the Job is suspended, SuspendedByUs that MiniFleet did it.
+	Suspended, SuspendedByUs bool
+	Pods                     v1alpha1.PodCounts
+}
+
+// Input is all that a decision depends on.
+type Input struct {
+	Wanted Wanted
+	// Last is the latest run on this member in the ledger, or nil.
+	Last *v1alpha1.Run
+	// Ended says whether the ledger knows a run of this id to have ended.
+	Ended func(runID string) bool
+	// Job is nil if the member confirmed that there is none.
+	Job *Job
+}
+
+// Action is what to do next.
+type Action string
+
+// Values of Action. Each is one step; after it the state is looked at anew.
+const (
+	// Nothing: everything is as it should be, or something has to happen on the member first.
+	Nothing Action = "Nothing"
+	// Begin writes a new run into the ledger.
+	Begin Action = "Begin"
+	// Create creates the Job of the run that the ledger says is starting.
+	Create Action = "Create"
+	// Adopt writes a run into the ledger for a Job of ours that it does not know.
+	Adopt Action = "Adopt"
+	// Finish writes into the ledger that the run has ended, with Step.State.
+	Finish Action = "Finish"
+	// Stop writes into the ledger that the hub is about to stop the run.
+	Stop Action = "Stop"
+	// DeleteJob deletes the Job.
+	DeleteJob Action = "DeleteJob"
+	// Adjust sets size and suspension of the Job.
+	Adjust Action = "Adjust"
+	// Cleanup removes everything from a member that has left the placement.
+	Cleanup Action = "Cleanup"
+)
+
+// Step is a decision.
+type Step struct {
+	Action Action
+	// State is that of the run after Finish or Adopt.
+	State v1alpha1.RunState
+	// Reason and Message say why, for events and status.
+	Reason, Message string
+}
+
+// rule is a named check; it says whether it applies and, if so, what to do.
+type rule struct {
+	name string
+	step func(*Input) (Step, bool)
+}
+
+// rules are tried in this order. The first that applies decides.
+var rules = []rule{
+	// A live run in the ledger.
+	{"its Job has ended: the result goes into the ledger", jobEnded},
+	{"its Job was seen before and is gone: it has failed, and is not silently repeated", jobVanished},
+	{"its Job is being deleted: wait until its pods are gone", jobDeleting},
+	{"the hub has begun to stop it: delete its Job", stopping},
+	{"it is outdated and no Job was ever made: give it up", outdatedUnstarted},
+	{"it is suspended or is to be: that goes for an outdated run too", adjustSuspension},
+	{"it is outdated: replace it if asked to, else let it end", outdatedLive},
+	{"its Job does not exist yet: create it", createJob},
+	{"another run's Job stands in its place: remove it if that run has ended, else wait", wrongJob},
+	{"its Job differs in size: adjust it", adjustSize},
+	{"its Job is as wanted", liveAsWanted},
+	// No live run in the ledger.
+	{"a Job that the ledger says is over is still live: stop it", zombie},
+	{"the member has a Job of ours that the ledger does not know: adopt it, do not run beside it", adopt},
+	{"a live Job of ours has lost its run's label: leave it to end", unlabelled},
+	{"the member has left the placement: clean up", leave},
+	{"what is wanted has run: it is not repeated", done},
+	{"a new run is due, but has to wait", held},
+	{"a new run is due, and the Job of the one before it is still there: remove it", clearWay},
+	{"a new run is due: write it down", begin},
+}
+
+// Next decides.
+func Next(in Input) Step {
+	for _, r := range rules {
+		if step, ok := r.step(&in); ok {
+			return step
+		}
+	}
+	return Step{Action: Nothing}
+}
+
+func (in *Input) live() bool { return in.Last != nil && !in.Last.State.Ended() }
+
+// current says whether the latest run is for what is wanted now.
+func (in *Input) current() bool { return in.Wanted.IsCurrent(in.Last) }
+
+func (in *Input) hasRunsJob() bool {
+	return in.Job != nil && in.Last != nil && in.Job.RunID == in.Last.ID
+}
+
+func jobEnded(in *Input) (Step, bool) {
+	if !in.live() || !in.hasRunsJob() || !in.Job.Finished {
+		return Step{}, false
+	}
+	if in.Last.State == v1alpha1.RunStopping && !in.Job.Succeeded {
+		return Step{}, false // it failed because it was stopped
+	}
+	if in.Job.Succeeded {
+		return Step{Finish, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded, in.Job.Message}, true
+	}
+	return Step{Finish, v1alpha1.RunFailed, v1alpha1.ReasonRunFailed, in.Job.Message}, true
+}
+
+func jobVanished(in *Input) (Step, bool) {
+	if !in.live() || in.Job != nil || in.Last.State == v1alpha1.RunStarting {
+		return Step{}, false
+	}
+	if in.Last.State == v1alpha1.RunStopping {
+		return Step{Finish, v1alpha1.RunReplaced, v1alpha1.ReasonRunReplaced, "stopped for a newer run"}, true
+	}
+	return Step{Finish, v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted,
+		"the Job was deleted on the member before it ended; to run again, set the annotation " + v1alpha1.AnnotationRerunAt}, true
+}
+
+func jobDeleting(in *Input) (Step, bool) {
+	if !in.live() || !in.hasRunsJob() || !in.Job.Deleting {
+		return Step{}, false
+	}
+	return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the Job is being deleted; waiting until its pods are gone"}, true
+}
+
+func stopping(in *Input) (Step, bool) {
+	if !in.live() || !in.hasRunsJob() || in.Last.State != v1alpha1.RunStopping {
+		return Step{}, false
+	}
+	return Step{Action: DeleteJob, Reason: v1alpha1.ReasonRunReplaced, Message: "stopping the live run for a newer one"}, true
+}
+
+func outdatedUnstarted(in *Input) (Step, bool) {
+	if !in.live() || in.Job != nil || (in.current() && in.Wanted.Chosen) {
+		return Step{}, false
+	}
+	return Step{Finish, v1alpha1.RunReplaced, v1alpha1.ReasonRunReplaced, "replaced before it started"}, true
+}
+
+func outdatedLive(in *Input) (Step, bool) {
+	if !in.live() || !in.hasRunsJob() || in.current() {
+		return Step{}, false
+	}
+	if in.Wanted.OnChange == v1alpha1.Replace {
+		return Step{Stop, v1alpha1.RunStopping, v1alpha1.ReasonRunReplaced, "the live run is stopped for a newer one (onChange: Replace)"}, true
+	}
+	return Step{Action: Nothing, Reason: v1alpha1.ReasonWaitingForCompletion,
+		Message: "the MiniCluster has changed; the new run starts when the live one has ended (onChange: AfterCompletion)"}, true
+}
+
+func createJob(in *Input) (Step, bool) {
+	if !in.live() || in.Job != nil {
+		return Step{}, false
+	}
+	return Step{Action: Create, Reason: v1alpha1.ReasonRunStarted}, true
+}
+
+func wrongJob(in *Input) (Step, bool) {
+	if !in.live() || in.hasRunsJob() {
+		return Step{}, false
+	}
+	if in.Job.Deleting {
+		return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the Job of an earlier run is being deleted; waiting until its pods are gone"}, true
+	}
+	if in.Job.Finished || in.Ended(in.Job.RunID) {
+		return Step{Action: DeleteJob, Reason: v1alpha1.ReasonCleanedUp, Message: "removing the Job of an earlier run"}, true
+	}
+	return Step{Action: Nothing, Reason: v1alpha1.ReasonWaitingForCompletion,
+		Message: "a live Job of run " + in.Job.RunID + ", which is not in the ledger, is in the way; it is left to end, delete it to go on at once"}, true
+}
+
+func adjustSuspension(in *Input) (Step, bool) {
+	if !in.live() || !in.hasRunsJob() || in.Wanted.Suspend == in.Job.SuspendedByUs {
+		return Step{}, false
+	}
+	// A run that is about to be replaced need not be suspended or resumed first.
+	if !in.current() && in.Wanted.OnChange == v1alpha1.Replace {
+		return Step{}, false
+	}
+	if in.Wanted.Suspend {
+		return Step{Action: Adjust, Reason: v1alpha1.ReasonSuspended}, true
+	}
+	return Step{Action: Adjust, Reason: v1alpha1.ReasonResumed}, true
+}
+
+func adjustSize(in *Input) (Step, bool) {
+	if !in.live() || !in.hasRunsJob() || in.Job.Size == in.Wanted.Size {
+		return Step{}, false
+	}
+	return Step{Action: Adjust, Reason: v1alpha1.ReasonResized}, true
+}
+
+// SizeFor is the size that a run's Job is adjusted to: an outdated run keeps its own.
+func (w Wanted) SizeFor(r *v1alpha1.Run, j *Job) int32 {
+	if !w.IsCurrent(r) {
+		return j.Size
+	}
+	return w.Size
+}
+
+func liveAsWanted(in *Input) (Step, bool) {
+	if in.live() && in.Job.Suspended && !in.Job.SuspendedByUs {
+		return Step{Action: Nothing, Reason: v1alpha1.ReasonSuspended,
+			Message: "the Job is suspended on the member, not by MiniFleet: a queue there, it may be, will release it"}, true
+	}
+	return Step{Action: Nothing}, in.live()
+}
+
+func zombie(in *Input) (Step, bool) {
+	if in.Job == nil || in.Job.Finished || in.Job.Deleting {
+		return Step{}, false
+	}
+	if in.hasRunsJob() || in.Ended(in.Job.RunID) {
+		return Step{Action: DeleteJob, Reason: v1alpha1.ReasonCleanedUp, Message: "stopping a Job of a run that is over"}, true
+	}
+	return Step{}, false
+}
+
+func unlabelled(in *Input) (Step, bool) {
+	if in.Job == nil || in.Job.RunID != "" || in.Job.Finished || in.Job.Deleting {
+		return Step{}, false
+	}
+	return Step{Action: Nothing, Reason: v1alpha1.ReasonWaitingForCompletion,
+		Message: "a live Job of ours that has lost its label " + v1alpha1.LabelRun + " is left to end; delete it to go on at once"}, true
+}
+
+func leave(in *Input) (Step, bool) {
+	return Step{Action: Cleanup, Reason: v1alpha1.ReasonCleanedUp, Message: "the member has left the placement"}, !in.Wanted.Chosen
+}
+
+func adopt(in *Input) (Step, bool) {
+	if in.Job == nil || in.Job.Deleting || in.Job.RunID == "" || in.hasRunsJob() || in.Ended(in.Job.RunID) {
+		return Step{}, false
+	}
+	return Step{Adopt, v1alpha1.RunRunning, v1alpha1.ReasonRunAdopted, "found a Job of ours that the ledger did not know"}, true
+}
+
+func done(in *Input) (Step, bool) { return Step{Action: Nothing}, in.current() }
+
+func held(in *Input) (Step, bool) {
+	if in.Wanted.Suspend {
+		return Step{Action: Nothing, Reason: v1alpha1.ReasonSuspended, Message: "spec.suspend keeps new runs from starting"}, true
+	}
+	return Step{Action: Nothing, Reason: v1alpha1.ReasonWaitingForCompletion, Message: in.Wanted.Hold}, in.Wanted.Hold != ""
+}
+
+func clearWay(in *Input) (Step, bool) {
+	if in.Job == nil {
+		return Step{}, false
+	}
+	if in.Job.Deleting {
+		return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the Job of the run before is being deleted; waiting until its pods are gone"}, true
+	}
+	return Step{Action: DeleteJob, Reason: v1alpha1.ReasonCleanedUp, Message: "removing the Job of the run before"}, true
+}
+
+func begin(*Input) (Step, bool) {
+	return Step{Action: Begin, State: v1alpha1.RunStarting, Reason: v1alpha1.ReasonRunStarting}, true
+}
+
+// ID makes the id of the run that follows last: 10 hexadecimal digits. It is a function of all that
+// identifies the run, so that two hubs that make the same decision give it the same name.
+func ID(ownerUID, cluster string, w Wanted, last *v1alpha1.Run) string {
+	h := sha256.New()
+	previous := ""
+	if last != nil {
+		previous = last.ID
+	}
+	for _, s := range []string{ownerUID, cluster, w.Digest, w.RerunAt, previous} {
+		h.Write([]byte(s))
+		h.Write([]byte{0})
+	}
+	return hex.EncodeToString(h.Sum(nil)[:5])
+}

@@ -1,0 +1,34 @@
+package words
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestSafe(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in   string
+		most int
+		want string
+	}{
+		"plain text stays":               {"quota exceeded", 100, "quota exceeded"},
+		"lines become one":               {"a\n\tb\r\n  c", 100, "a b c"},
+		"escape sequences are disarmed":  {"\x1b[2Jgone", 100, "\uFFFD[2Jgone"},
+		"direction overrides are marked": {"abc\u202edef", 100, "abc\uFFFDdef"},
+		"bad UTF-8 is marked":            {"a\xffb", 100, "a\uFFFDb"},
+		"letters of all scripts stay":    {"größe 尺寸", 100, "größe 尺寸"},
+		"long text is cut":               {"abcdefghij", 6, "abc…"},
+		"a letter is not cut in two":     {"ééééé", 6, "é…"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Safe(tc.in, tc.most)
+			if got != tc.want || len(got) > tc.most || !utf8.ValidString(got) {
+				t.Errorf("Safe(%q, %d) = %q, want %q", tc.in, tc.most, got, tc.want)
+			}
+		})
+	}
+	if got := Safe(strings.Repeat("x", 5000), Message); len(got) != Message {
+		t.Errorf("a long message has %d bytes, want %d", len(got), Message)
+	}
+}
