@@ -1,0 +1,269 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"github.com/minifleet/minifleet/gitsource"
+)
+
+// Fetcher fetches. The zero value is ready, and safe for concurrent use. It keeps idle connections, and
+// neither credentials nor content.
+type Fetcher struct {
+	// Timeout bounds a whole fetch; zero is DefaultTimeout.
+	Timeout time.Duration
+
+	pools pools
+}
+
+// CloseIdleConnections ends the connections that no fetch uses at the moment.
+func (f *Fetcher) CloseIdleConnections() { f.pools.closeIdle() }
+
+// Fetch reads the manifests that req names. Every error is an *Error.
+//
+// A path that cannot be read is no error but Result.PathMissing. A Ref that names a commit, which can
+// never mean anything else, is answered without any request when it is Known already.
+func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Result, error) {
+	timeout := f.Timeout
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	res, err := f.fetch(ctx, req)
+	if err == nil {
+		return res, nil
+	}
+	if failure := contextError(ctx); failure != nil {
+		return nil, failure
+	}
+	return nil, asError(err, "the repository cannot be read", req.Auth)
+}
+
+func (f *Fetcher) fetch(ctx context.Context, req Request) (*Result, error) {
+	u, err := checkURL(req.URL, req.Auth)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRef(req.Ref); err != nil {
+		return nil, err
+	}
+	if err := checkAuth(req.Auth); err != nil {
+		return nil, err
+	}
+	folder, err := cleanPath(req.Path)
+	if err != nil {
+		return nil, err
+	}
+	if c := strings.ToLower(req.Ref.Commit); c != "" && c == req.Known {
+		return unchanged(target{commit: plumbing.NewHash(c)}), nil
+	}
+	var caBundle []byte
+	if req.Auth != nil {
+		caBundle = req.Auth.CABundle
+	}
+	pool, err := f.pools.get(caBundle)
+	if err != nil {
+		return nil, err
+	}
+	limits := req.Limits.withDefaults()
+	r := &remote{auth: req.Auth, limits: limits,
+		guard: &guard{next: pool, origin: u, auth: req.Auth, limits: limits}}
+	// The redirect policy of go-git is left at "initial"; guard has refused other hosts before that.
+	client := githttp.NewClientWithOptions(&http.Client{Transport: r.guard}, &githttp.ClientOptions{})
+	// A nil githttp.AuthMethod must stay a nil interface on its way.
+	var method transport.AuthMethod
+	if m := gitAuth(req.Auth); m != nil {
+		method = m
+	}
+	if r.session, err = client.NewUploadPackSession(endpoint(u), method); err != nil {
+		return nil, err
+	}
+	return r.fetch(ctx, req, folder)
+}
+
+func checkAuth(auth *Auth) error {
+	if auth == nil {
+		return nil
+	}
+	if auth.BearerToken != "" && (auth.Username != "" || auth.Password != "") {
+		return fail(ReasonInvalidRequest, "the Secret holds a bearer token and a password; keep one")
+	}
+	if strings.ContainsAny(auth.BearerToken, "\r\n\x00") || strings.ContainsAny(auth.Username, ":\r\n\x00") {
+		return fail(ReasonInvalidRequest, "the credentials hold a character that HTTP cannot carry, such as a line end")
+	}
+	return nil
+}
+
+func unchanged(t target) *Result {
+	return &Result{Revision: t.revision(), Commit: t.commit.String(), RefName: t.refName, Unchanged: true}
+}
+
+// remote is one conversation with one server.
+type remote struct {
+	session transport.UploadPackSession
+	guard   *guard
+	auth    *Auth
+	limits  Limits
+}
+
+func (r *remote) fetch(ctx context.Context, req Request, folder string) (*Result, error) {
+	adv, err := r.advertised(ctx)
+	if err != nil {
+		return nil, err
+	}
+	want, err := resolve(req.Ref, adv)
+	if err != nil {
+		return nil, err
+	}
+	if want.commit.String() == req.Known {
+		return unchanged(want), nil
+	}
+	p, err := r.pack(ctx, want, adv)
+	if err != nil {
+		return nil, err
+	}
+	return r.read(ctx, p, want, folder)
+}
+
+// read collects the manifests of the wanted commit from the pack.
+func (r *remote) read(ctx context.Context, p *pack, want target, folder string) (res *Result, err error) {
+	defer recovered(&err)
+	commit, tree, err := rootTree(p, want.commit)
+	if errors.Is(err, errNoCommit) {
+		return nil, commitMissing(want)
+	}
+	if err != nil {
+		return nil, err
+	}
+	want.commit = commit
+	w := &walker{ctx: ctx, pack: p, root: tree, limits: r.limits}
+	problem, err := w.collect(folder)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(w.files, func(a, b gitsource.File) int { return strings.Compare(a.Path, b.Path) })
+	return &Result{
+		Revision: want.revision(), Commit: commit.String(), RefName: want.refName,
+		PathMissing: problem != "", PathProblem: problem, Files: w.files,
+	}, nil
+}
+
+func commitMissing(want target) error {
+	return fail(ReasonRefNotFound, "no branch or tag of the repository leads to commit "+want.commit.String())
+}
+
+// advertised asks for the references.
+func (r *remote) advertised(ctx context.Context) (adv *packp.AdvRefs, err error) {
+	defer recovered(&err)
+	adv, err = r.session.AdvertisedReferencesContext(ctx)
+	if first := r.guard.take(); first != nil {
+		return nil, first
+	}
+	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
+		return nil, fail(ReasonRefNotFound, "the repository has no commit yet; push one")
+	}
+	if err != nil {
+		return nil, fail(ReasonFetchFailed,
+			"the server's answer is not smart-HTTP Git; check that the URL is that of a repository, not of a web page")
+	}
+	return adv, nil
+}
+
+// pack fetches the wanted commit at depth one. A commit that the server does not list may not be asked
+// for at every server; then everything is fetched, within the limits, and looked through.
+func (r *remote) pack(ctx context.Context, want target, adv *packp.AdvRefs) (*pack, error) {
+	p, err := r.upload(ctx, adv, []plumbing.Hash{want.commit}, true)
+	if err == nil || want.advertised || !refusedByServer(err) {
+		return p, err
+	}
+	if failure := contextError(ctx); failure != nil {
+		return nil, failure
+	}
+	var tips []plumbing.Hash
+	for name, hash := range adv.References {
+		if strings.HasPrefix(name, branchPrefix) || strings.HasPrefix(name, tagPrefix) {
+			tips = append(tips, hash)
+		}
+	}
+	if len(tips) == 0 {
+		return nil, commitMissing(want)
+	}
+	plumbing.HashesSort(tips)
+	return r.upload(ctx, adv, slices.Compact(tips), false)
+}
+
+// errRefused marks an answer that is no readable pack, which is how servers refuse what is asked for.
+var errRefused = errors.New("the server did not send the commit")
+
+func refusedByServer(err error) bool { return errors.Is(err, errRefused) }
+
+// upload asks for wants and reads the pack.
+func (r *remote) upload(ctx context.Context, adv *packp.AdvRefs, wants []plumbing.Hash, shallow bool) (p *pack, err error) {
+	defer recovered(&err)
+	req := r.uploadRequest(adv, wants, shallow)
+	res, err := r.session.UploadPack(ctx, req)
+	if first := r.guard.take(); first != nil {
+		return nil, first
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", errRefused, scrub(err.Error(), r.auth))
+	}
+	defer res.Close() //nolint:errcheck // everything of it that counts was read and checksummed
+	p, err = openPack(ctx, demux(req, res), r.limits.MaxPackBytes)
+	if first := r.guard.take(); first != nil {
+		return nil, first
+	}
+	if typed := (*Error)(nil); err != nil && !errors.As(err, &typed) {
+		return nil, fmt.Errorf("%w: %s", errRefused, scrub(err.Error(), r.auth))
+	}
+	return p, err
+}
+
+func (r *remote) uploadRequest(adv *packp.AdvRefs, wants []plumbing.Hash, shallow bool) *packp.UploadPackRequest {
+	req := packp.NewUploadPackRequestFromCapabilities(adv.Capabilities)
+	req.Wants = wants
+	set := func(c capability.Capability) bool {
+		return adv.Capabilities.Supports(c) && req.Capabilities.Set(c) == nil
+	}
+	set(capability.NoProgress)
+	if shallow && set(capability.Shallow) {
+		req.Depth = packp.DepthCommits(1)
+	}
+	if set(capability.Filter) {
+		// The filter leaves out blobs of at least this size.
+		req.Filter = packp.FilterBlobLimit(uint64(r.limits.MaxFileBytes)+1, packp.BlobLimitPrefixNone) //nolint:gosec // limits are positive
+	}
+	return req
+}
+
+func demux(req *packp.UploadPackRequest, res io.Reader) io.Reader {
+	switch {
+	case req.Capabilities.Supports(capability.Sideband64k):
+		return sideband.NewDemuxer(sideband.Sideband64k, res)
+	case req.Capabilities.Supports(capability.Sideband):
+		return sideband.NewDemuxer(sideband.Sideband, res)
+	}
+	return res
+}
+
+// recovered turns a panic of a parser into an error: what it parses is the server's word, and must not
+// end the hub.
+func recovered(err *error) {
+	if cause := recover(); cause != nil {
+		*err = fail(ReasonFetchFailed, "what the server sent cannot be read")
+	}
+}

@@ -1,0 +1,241 @@
+package fetch
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+)
+
+const (
+	dialTimeout     = 10 * time.Second
+	tlsTimeout      = 10 * time.Second
+	headerTimeout   = 60 * time.Second // a server may count objects before it answers
+	idleTimeout     = 90 * time.Second
+	maxCachedPools  = 64
+	maxAdvertBytes  = 32 << 20 // about 400,000 refs
+	maxResponseHead = 64 << 10
+)
+
+// pools keeps one connection pool for each CA bundle, so that a poll of an unchanged repository reuses
+// its connection. Credentials are never part of a pool: they are set on each request.
+type pools struct {
+	mu    sync.Mutex
+	byKey map[[sha256.Size]byte]*http.Transport
+}
+
+func (p *pools) get(caBundle []byte) (*http.Transport, error) {
+	key := sha256.Sum256(caBundle)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t, ok := p.byKey[key]; ok {
+		return t, nil
+	}
+	t, err := newTransport(caBundle)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.byKey) >= maxCachedPools {
+		p.closeIdleLocked()
+		p.byKey = nil
+	}
+	if p.byKey == nil {
+		p.byKey = map[[sha256.Size]byte]*http.Transport{}
+	}
+	p.byKey[key] = t
+	return t, nil
+}
+
+func (p *pools) closeIdle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closeIdleLocked()
+}
+
+func (p *pools) closeIdleLocked() {
+	for _, t := range p.byKey {
+		t.CloseIdleConnections()
+	}
+}
+
+func newTransport(caBundle []byte) (*http.Transport, error) {
+	t := &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout:    tlsTimeout,
+		ResponseHeaderTimeout:  headerTimeout,
+		MaxResponseHeaderBytes: maxResponseHead,
+		IdleConnTimeout:        idleTimeout,
+		MaxIdleConns:           64,
+		MaxIdleConnsPerHost:    4,
+		ForceAttemptHTTP2:      true,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+	}
+	if len(caBundle) == 0 {
+		return t, nil
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil { // a machine without system roots still trusts the bundle
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(caBundle) {
+		return nil, fail(ReasonInvalidRequest, "the CA bundle holds no PEM certificate")
+	}
+	t.TLSClientConfig.RootCAs = roots
+	return t, nil
+}
+
+// guard stands between go-git and the network for one fetch. It turns statuses, foreign redirects and
+// oversized answers into typed errors before go-git reads anything of them, and remembers the first,
+// because go-git flattens some errors into text.
+type guard struct {
+	next   http.RoundTripper
+	origin *url.URL
+	auth   *Auth
+	limits Limits
+
+	mu    sync.Mutex
+	first *Error
+}
+
+func (g *guard) fail(err *Error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.first == nil {
+		g.first = err
+	}
+	return err
+}
+
+// take returns the remembered error and forgets it.
+func (g *guard) take() *Error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	err := g.first
+	g.first = nil
+	return err
+}
+
+// RoundTrip implements http.RoundTripper.
+func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !sameOrigin(g.origin, req.URL) {
+		return nil, g.fail(redirectError(req.URL))
+	}
+	res, err := g.next.RoundTrip(req)
+	if err != nil {
+		return nil, g.fail(g.networkError(req.Context(), err))
+	}
+	if failure := g.statusError(res); failure != nil {
+		_ = res.Body.Close() // nothing of it is wanted
+		return nil, g.fail(failure)
+	}
+	limit := int64(maxAdvertBytes)
+	what := "the list of references"
+	if req.Method == http.MethodPost {
+		// Framing and progress text come on top of the pack.
+		limit, what = g.limits.MaxPackBytes+g.limits.MaxPackBytes/8+1<<20, "what the server sent"
+	}
+	res.Body = &limitedBody{ReadCloser: res.Body, left: limit, guard: g, what: what}
+	return res, nil
+}
+
+func redirectError(to *url.URL) *Error {
+	where := to.Scheme + "://" + clip(to.Host, 100)
+	return fail(ReasonURLRefused, "the server redirects to "+strconv.Quote(where)+
+		", which is not the host of the URL; set the URL to where the repository is now")
+}
+
+func (g *guard) statusError(res *http.Response) *Error {
+	status := strconv.Itoa(res.StatusCode)
+	switch code := res.StatusCode; {
+	case code == http.StatusUnauthorized && !g.auth.hasCredentials():
+		return fail(ReasonAuthFailed, "the server wants credentials (401); name a Secret with them in secretRef")
+	case code == http.StatusUnauthorized:
+		return fail(ReasonAuthFailed, "the server refused the credentials (401); renew them in the Secret that secretRef names")
+	case code == http.StatusForbidden:
+		return fail(ReasonAuthFailed, "the credentials may not read this repository (403); grant them read access")
+	case code == http.StatusNotFound:
+		return fail(ReasonNotFound, "the server has no such repository (404), or hides it without credentials; check the URL and secretRef")
+	case code >= 300 && code < 400:
+		to, err := res.Location()
+		if err != nil {
+			return fail(ReasonFetchFailed, "the server redirects ("+status+") without saying where to")
+		}
+		if !sameOrigin(g.origin, to) {
+			return redirectError(to)
+		}
+		if res.Request.Method != http.MethodGet {
+			return fail(ReasonURLRefused, "the server redirects in the middle of a fetch; set the URL to where the repository is now")
+		}
+		return nil
+	case code < 200 || code >= 400:
+		return fail(ReasonFetchFailed, "the server answered with status "+status+"; it is retried at the next interval")
+	}
+	return nil
+}
+
+func (g *guard) networkError(ctx context.Context, err error) *Error {
+	if failure := contextError(ctx); failure != nil {
+		return failure
+	}
+	var (
+		unknown  x509.UnknownAuthorityError
+		hostname x509.HostnameError
+		invalid  x509.CertificateInvalidError
+	)
+	detail := scrub(err.Error(), g.auth)
+	switch {
+	case errors.As(err, &unknown):
+		return fail(ReasonUnreachable, "the server's certificate is signed by an unknown authority; put its CA into the Secret that secretRef names: "+detail)
+	case errors.As(err, &hostname), errors.As(err, &invalid):
+		return fail(ReasonUnreachable, "the server's certificate is not valid: "+detail)
+	}
+	return fail(ReasonUnreachable, "cannot reach the Git server: "+detail)
+}
+
+// limitedBody fails, instead of ending, where an answer is longer than its limit.
+type limitedBody struct {
+	io.ReadCloser
+	left  int64
+	guard *guard
+	what  string
+}
+
+func (b *limitedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		var one [1]byte
+		if n, err := b.ReadCloser.Read(one[:]); n == 0 {
+			return 0, err
+		}
+		return 0, b.guard.fail(fail(ReasonLimitExceeded, b.what+
+			" is over the size limit; use a smaller repository for the manifests"))
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= int64(n)
+	return n, err
+}
+
+// gitAuth is auth as go-git sets it on each request; nil without credentials.
+func gitAuth(auth *Auth) githttp.AuthMethod {
+	switch {
+	case !auth.hasCredentials():
+		return nil
+	case auth.BearerToken != "":
+		return &githttp.TokenAuth{Token: auth.BearerToken}
+	default:
+		return &githttp.BasicAuth{Username: auth.Username, Password: auth.Password}
+	}
+}

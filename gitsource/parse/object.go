@@ -1,0 +1,235 @@
+package parse
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// object decodes and checks one document of a picked kind, and keeps it when nothing is wrong with it.
+func (f *file) object(node *yaml.Node, head header, o Object) {
+	free := f.claim(o)
+	c := &converter{lines: map[string]position{}}
+	tell := func(problems ...Problem) {
+		for _, p := range problems {
+			p.Object = head.object()
+			f.report(p)
+		}
+	}
+	value, err := c.value(node, "", 0)
+	if err != nil {
+		line := node.Line
+		var limit *tooMuch
+		if errors.As(err, &limit) {
+			line = limit.line
+		}
+		tell(Problem{Line: line, Message: err.Error()})
+		return
+	}
+	fields, _ := value.(map[string]any) // it is one, since it has a kind
+	delete(fields, "status")            // of objects that were exported from a cluster
+	meta, problems := decode(c, fields, &o)
+	problems = append(c.problems, problems...)
+	if usable(problems) {
+		for _, e := range f.check(meta, &o) {
+			problems = append(problems, Problem{Line: c.lineOf(e.Field), Field: e.Field, Message: e.ErrorBody()})
+		}
+	}
+	tell(problems...)
+	if free && usable(problems) {
+		f.result.Objects = append(f.result.Objects, o)
+	}
+}
+
+// decode decodes fields strictly into the type of o.Kind.
+func decode(c *converter, fields map[string]any, o *Object) (*metav1.ObjectMeta, []Problem) {
+	var (
+		into any
+		meta *metav1.ObjectMeta
+	)
+	switch o.Kind {
+	case KindMiniCluster:
+		o.MiniCluster = &fluxv1alpha2.MiniCluster{}
+		into, meta = o.MiniCluster, &o.MiniCluster.ObjectMeta
+	case KindFleetMiniCluster:
+		o.FleetMiniCluster = &v1alpha1.FleetMiniCluster{}
+		into, meta = o.FleetMiniCluster, &o.FleetMiniCluster.ObjectMeta
+	default:
+		o.Placement = &v1alpha1.Placement{}
+		into, meta = o.Placement, &o.Placement.ObjectMeta
+	}
+	data, err := json.Marshal(fields)
+	if err != nil {
+		return meta, []Problem{{Line: o.Line, Message: "cannot be read: " + err.Error()}}
+	}
+	strict, err := kjson.UnmarshalStrict(data, into)
+	var problems []Problem
+	if err != nil {
+		problems = append(problems, typeProblem(c, err))
+	}
+	for _, e := range strict {
+		problems = append(problems, strictProblem(c, o.Kind, e))
+	}
+	return meta, problems
+}
+
+// usable reports whether there are only warnings.
+func usable(problems []Problem) bool {
+	return !slices.ContainsFunc(problems, func(p Problem) bool { return !p.Warning })
+}
+
+// obsolete are fields of MiniClusters that earlier versions of the API had. Manifests that are in use
+// still set them, since upstream's operator ignores them as every field that its CRD does not know.
+var obsolete = []string{
+	"spec.volumes",
+	"spec.containers.existingVolumes",
+	"spec.containers.securityContext.addCapabilities",
+}
+
+var unknownField = regexp.MustCompile(`^unknown field "(.*)"$`)
+
+func strictProblem(c *converter, kind string, err error) Problem {
+	if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
+		if kind == KindMiniCluster && slices.Contains(obsolete, plain(m[1])) {
+			return Problem{Line: c.lineOf(m[1]), Field: m[1], Warning: true,
+				Message: "is a field of an earlier version of the API and has no effect; remove it"}
+		}
+		return Problem{Line: c.lineOf(m[1]), Field: m[1],
+			Message: "there is no such field; correct its name or its indentation, or remove it"}
+	}
+	return Problem{Line: c.lines[""].line, Message: err.Error()}
+}
+
+// typeProblem tells of a value of the wrong type. The decoder names fields without list indices and map
+// keys, so the first field that fits in name and in type of value is taken.
+func typeProblem(c *converter, err error) Problem {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return Problem{Line: c.lines[""].line, Message: "cannot be read: " + strings.TrimPrefix(err.Error(), "json: ")}
+	}
+	got, _, _ := strings.Cut(wrong.Value, " ") // "number 1.5" is a number
+	message := fmt.Sprintf("must be %s, and is a %s", goType(wrong.Type.Kind().String()), got)
+	for _, name := range c.order {
+		if at := c.lines[name]; at.value == got && plain(name) == plain(wrong.Field) {
+			return Problem{Line: at.line, Field: name, Message: message}
+		}
+	}
+	return Problem{Line: c.lineOf(wrong.Field), Field: wrong.Field, Message: message}
+}
+
+var indices = regexp.MustCompile(`\[\d+\]`)
+
+func plain(field string) string { return indices.ReplaceAllString(field, "") }
+
+// goType is a Go kind in the words of a manifest.
+func goType(kind string) string {
+	switch {
+	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):
+		return "a whole number"
+	case strings.HasPrefix(kind, "float"):
+		return "a number"
+	case kind == "bool":
+		return "true or false"
+	case kind == "string":
+		return "text (put it in quotes)"
+	case kind == "slice", kind == "array":
+		return "a list"
+	default:
+		return "a mapping"
+	}
+}
+
+// check validates a decoded object.
+func (f *file) check(meta *metav1.ObjectMeta, o *Object) field.ErrorList {
+	errs := f.checkMeta(meta, o)
+	spec := field.NewPath("spec")
+	switch o.Kind {
+	case KindMiniCluster:
+		errs = append(errs, fluxv1alpha2.Validate(meta.Name, &o.MiniCluster.Spec, spec)...)
+	case KindFleetMiniCluster:
+		errs = append(errs, checkFleet(meta.Name, &o.FleetMiniCluster.Spec, spec)...)
+	default:
+		errs = append(errs, invalidName(meta.Name, field.NewPath("metadata", "name"))...)
+		errs = append(errs, checkPlacement(&o.Placement.Spec, spec)...)
+	}
+	return slices.DeleteFunc(errs, func(e *field.Error) bool {
+		// That an empty name is no valid name either is not told a second time.
+		return meta.Name == "" && e.Field == "metadata.name" && e.Type == field.ErrorTypeInvalid
+	})
+}
+
+func (f *file) checkMeta(meta *metav1.ObjectMeta, o *Object) field.ErrorList {
+	at := field.NewPath("metadata")
+	var errs field.ErrorList
+	if meta.GenerateName != "" {
+		errs = append(errs, field.Forbidden(at.Child("generateName"), "what is in Git needs a name of its own; set metadata.name"))
+	} else if meta.Name == "" {
+		errs = append(errs, field.Required(at.Child("name"), "set metadata.name"))
+	}
+	if meta.Name == "" {
+		return errs
+	}
+	if meta.Namespace != "" && !f.opts.AnyNamespace && meta.Namespace != f.opts.Namespace {
+		errs = append(errs, field.Invalid(at.Child("namespace"), meta.Namespace, fmt.Sprintf(
+			"a %s from this source lands in the namespace of its GitSource, %q; remove the field, or make a GitSource in that namespace",
+			o.Kind, f.opts.Namespace)))
+	}
+	errs = append(errs, metav1validation.ValidateLabels(meta.Labels, at.Child("labels"))...)
+	return append(errs, apivalidation.ValidateAnnotations(meta.Annotations, at.Child("annotations"))...)
+}
+
+func invalidName(name string, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, message := range validation.IsDNS1123Subdomain(name) {
+		errs = append(errs, field.Invalid(at, name, message))
+	}
+	return errs
+}
+
+func checkFleet(name string, spec *v1alpha1.FleetMiniClusterSpec, at *field.Path) field.ErrorList {
+	errs := fluxv1alpha2.Validate(name, &spec.MiniCluster, at.Child("miniCluster"))
+	if (spec.Placement == nil) == (spec.PlacementRef == nil) {
+		errs = append(errs, field.Invalid(at, "", "set exactly one of placement and placementRef"))
+	}
+	if spec.Placement != nil {
+		errs = append(errs, checkPlacement(spec.Placement, at.Child("placement"))...)
+	}
+	if ref := spec.PlacementRef; ref != nil {
+		if ref.Name == "" {
+			errs = append(errs, field.Required(at.Child("placementRef", "name"), "name a Placement"))
+		} else {
+			errs = append(errs, invalidName(ref.Name, at.Child("placementRef", "name"))...)
+		}
+	}
+	switch spec.OnChange {
+	case "", v1alpha1.AfterCompletion, v1alpha1.Replace:
+	default:
+		errs = append(errs, field.NotSupported(at.Child("onChange"), spec.OnChange,
+			[]v1alpha1.OnChange{v1alpha1.AfterCompletion, v1alpha1.Replace}))
+	}
+	return errs
+}
+
+func checkPlacement(spec *v1alpha1.PlacementSpec, at *field.Path) field.ErrorList {
+	errs := metav1validation.ValidateLabelSelector(&spec.ClusterSelector,
+		metav1validation.LabelSelectorValidationOptions{}, at.Child("clusterSelector"))
+	if n := spec.NumberOfClusters; n != nil && *n < 1 {
+		errs = append(errs, field.Invalid(at.Child("numberOfClusters"), *n,
+			"must be at least 1; without it, all members that match run the MiniCluster"))
+	}
+	return errs
+}
