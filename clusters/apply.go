@@ -1,0 +1,221 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// Difference says how an object on a member differs from the one that is wanted.
+type Difference string
+
+// Values of Difference.
+const (
+	// Same means that there is nothing to write.
+	Same Difference = "Same"
+	// Absent means that the cache does not hold the object.
+	Absent Difference = "Absent"
+	// Outdated means that it was applied from another rendering.
+	Outdated Difference = "Outdated"
+	// Drifted means that somebody has edited it since it was applied.
+	Drifted Difference = "Drifted"
+)
+
+// Compare compares a wanted ConfigMap, Secret or Service with what the cache holds, without a request.
+func (m *Member) Compare(ctx context.Context, want client.Object, origin Origin) (Difference, error) {
+	have := emptyLike(want)
+	err := m.GetClient().Get(ctx, client.ObjectKeyFromObject(want), have)
+	if apierrors.IsNotFound(err) {
+		return Absent, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if !origin.Owns(have) {
+		return "", origin.conflict(kindOf(want), have)
+	}
+	return difference(want, have), nil
+}
+
+func difference(want, have client.Object) Difference {
+	if want, ok := want.(*corev1.Secret); ok {
+		return secretDifference(want, have.(*corev1.Secret)) //nolint:forcetypeassert // emptyLike made it of the same kind
+	}
+	switch {
+	case have.GetAnnotations()[v1alpha1.AnnotationDigest] != want.GetAnnotations()[v1alpha1.AnnotationDigest]:
+		return Outdated
+	case drifted(want, have):
+		return Drifted
+	default:
+		return Same
+	}
+}
+
+// secretDifference tells an edited Secret from one with another certificate by the hash of its content,
+// which it carries, so that the hub need not read its own copy of a key for a mere comparison.
+func secretDifference(want, have *corev1.Secret) Difference {
+	switch {
+	case have.Annotations[SecretContentAnnotation] != contentDigest(have.Data), !subset(want.Labels, have.Labels), !sameOrigin(want, have):
+		return Drifted
+	case contentDigest(want.Data) != contentDigest(have.Data):
+		return Outdated
+	default:
+		return Same
+	}
+}
+
+func sameOrigin(want, have client.Object) bool {
+	for _, k := range []string{v1alpha1.AnnotationHubUID, v1alpha1.AnnotationOwner, v1alpha1.AnnotationOwnerUID} {
+		if want.GetAnnotations()[k] != have.GetAnnotations()[k] {
+			return false
+		}
+	}
+	return true
+}
+
+// drifted compares what was rendered with what is there; fields that the member adds do not count.
+func drifted(want, have client.Object) bool {
+	if !subset(want.GetLabels(), have.GetLabels()) || !subset(want.GetAnnotations(), have.GetAnnotations()) {
+		return true
+	}
+	switch want := want.(type) {
+	case *corev1.ConfigMap:
+		have := have.(*corev1.ConfigMap) //nolint:forcetypeassert // emptyLike made it of the same kind
+		return !maps.Equal(want.Data, have.Data) || len(have.BinaryData) != len(want.BinaryData)
+	case *corev1.Service:
+		have := have.(*corev1.Service) //nolint:forcetypeassert // emptyLike made it of the same kind
+		return !maps.Equal(want.Spec.Selector, have.Spec.Selector) || !equality.Semantic.DeepDerivative(want.Spec, have.Spec)
+	}
+	return false
+}
+
+func subset(want, have map[string]string) bool {
+	for k, v := range want {
+		if got, ok := have[k]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}
+
+// Apply writes a ConfigMap, Secret or Service. It is created, never taken over: where the name is in use
+// by an object of another origin, the error is a *Conflict. A missing namespace is created where the
+// MemberCluster allows it. It says whether the member's object was changed.
+func (m *Member) Apply(ctx context.Context, want client.Object, origin Origin) (changed bool, err error) {
+	if err := m.Verify(ctx); err != nil {
+		return false, err
+	}
+	want = stamped(want)
+	err = m.create(ctx, want.DeepCopyObject().(client.Object)) //nolint:forcetypeassert // a copy has the type of its original
+	if !apierrors.IsAlreadyExists(err) {
+		return err == nil, err
+	}
+	have := emptyLike(want)
+	if err := m.getLive(ctx, client.ObjectKeyFromObject(want), have); err != nil {
+		return false, err
+	}
+	if !origin.Owns(have) {
+		return false, origin.conflict(kindOf(want), have)
+	}
+	if difference(want, have) == Same {
+		return false, nil
+	}
+	// The UID makes the patch fail should the object be another one by now.
+	want.SetUID(have.GetUID())
+	want.SetResourceVersion("")
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return true, m.GetClient().Patch(ctx, want, client.Apply, //nolint:staticcheck // applies typed objects as they were rendered
+		client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership)
+}
+
+// ErrOtherRun says that the Job of another run of the same MiniCluster is still there.
+var ErrOtherRun = errors.New("the Job of an earlier run is still on the member")
+
+// StartRun creates the Job of a run. Where that very Job is there already, because the reply to an
+// earlier attempt was lost, it is returned. A Job of another run gives ErrOtherRun, somebody else's Job a
+// *Conflict.
+func (m *Member) StartRun(ctx context.Context, want *batchv1.Job, origin Origin) (*batchv1.Job, error) {
+	if err := m.Verify(ctx); err != nil {
+		return nil, err
+	}
+	job := want.DeepCopy()
+	err := m.create(ctx, job)
+	if err == nil {
+		return job, nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return nil, err
+	}
+	var have batchv1.Job
+	if err := m.getLive(ctx, client.ObjectKeyFromObject(want), &have); err != nil {
+		return nil, err
+	}
+	if !origin.Owns(&have) {
+		return nil, origin.conflict("Job", &have)
+	}
+	if have.Labels[v1alpha1.LabelRun] != want.Labels[v1alpha1.LabelRun] {
+		return nil, ErrOtherRun
+	}
+	return &have, nil
+}
+
+// AdjustRun sets the size and the suspension of a run's Job in place. Size is the number of pods.
+func (m *Member) AdjustRun(ctx context.Context, job *batchv1.Job, size int32, suspend bool) error {
+	if err := m.Verify(ctx); err != nil {
+		return err
+	}
+	// A Job that somebody else has suspended stays so, whatever else is adjusted.
+	ours := suspend
+	if job.Spec.Suspend != nil && *job.Spec.Suspend && job.Annotations[v1alpha1.AnnotationSuspended] != "true" {
+		suspend = true
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:"%t"}},"spec":{"parallelism":%d,"completions":%d,"suspend":%t}}`,
+		job.UID, v1alpha1.AnnotationSuspended, ours, size, size, suspend)
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return m.GetClient().Patch(ctx, job.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(v1alpha1.FieldManager))
+}
+
+// create creates an object, and its namespace first where that is missing and may be created.
+func (m *Member) create(ctx context.Context, obj client.Object) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	err := m.GetClient().Create(ctx, obj, client.FieldOwner(v1alpha1.FieldManager))
+	if !namespaceMissing(err, obj.GetNamespace()) {
+		return err
+	}
+	if !m.mayCreateNamespaces() {
+		return fmt.Errorf("namespace %q does not exist on member %s, and its MemberCluster does not let MiniFleet create it: create the namespace there: %w", obj.GetNamespace(), m.Name, err)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:   obj.GetNamespace(),
+		Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+	}}
+	if err := m.GetClient().Create(ctx, ns, client.FieldOwner(v1alpha1.FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return m.GetClient().Create(ctx, obj, client.FieldOwner(v1alpha1.FieldManager))
+}
+
+func namespaceMissing(err error, namespace string) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return false
+	}
+	d := status.Status().Details
+	return d != nil && d.Kind == "namespaces" && d.Name == namespace
+}
+
+func kindOf(obj client.Object) string { return obj.GetObjectKind().GroupVersionKind().Kind }

@@ -1,0 +1,268 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+const (
+	// engageTimeout bounds one attempt to fill a member's caches.
+	engageTimeout = 60 * time.Second
+	// retryMin and retryMax bound the wait between two attempts to reach a member, so that it is in use
+	// again well within a minute of its return.
+	retryMin = 500 * time.Millisecond
+	retryMax = 10 * time.Second
+	// probesToLose is how many probes in a row must fail before a member counts as unreachable.
+	probesToLose = 2
+	// http1Interval is how often a member without HTTP/2 is asked whether it is there, for want of pings.
+	http1Interval = 20 * time.Second
+)
+
+// connection keeps one member connected: it connects, serves until the member is lost, and starts over.
+//
+//	         ┌───────────── retry ─────────────┐
+//	         v                                 │
+//	connecting ── identity, version, caches ── failed
+//	         │                                 ^
+//	         v          probes fail            │
+//	      engaged ─────────────────────────────┘
+type connection struct {
+	provider *Provider
+	name     string
+	target   Target
+	cfg      *rest.Config
+	cfgErr   error
+	before   *connection // whose member must have gone before this one engages
+
+	cancel context.CancelFunc
+	done   chan struct{}
+	member atomic.Pointer[Member]
+
+	mu    sync.Mutex
+	state State
+	line  *line
+}
+
+func newConnection(p *Provider, name string, target Target, cfg *rest.Config, err error, before *connection) *connection {
+	c := &connection{provider: p, name: name, target: target, cfg: cfg, cfgErr: err, before: before, done: make(chan struct{})}
+	c.state = State{Reason: v1alpha1.ReasonConnecting, Message: "connecting to the member", UID: target.ExpectedUID}
+	if before != nil {
+		old := before.snapshot()
+		c.state.LastHeard, c.state.Version = old.LastHeard, old.Version
+	}
+	return c
+}
+
+func (c *connection) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cancel != nil {
+		c.cancel()
+		return
+	}
+	// It has not begun to run: let it end as soon as it does.
+	c.cancel = func() {}
+}
+
+func (c *connection) begin() (context.Context, bool) {
+	<-c.provider.ready
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cancel != nil {
+		return nil, false
+	}
+	ctx, cancel := context.WithCancel(c.provider.ctx)
+	c.cancel = cancel
+	return ctx, true
+}
+
+func (c *connection) run() {
+	defer close(c.done)
+	if c.before != nil {
+		<-c.before.done
+		c.before = nil
+	}
+	ctx, ok := c.begin()
+	if !ok {
+		return
+	}
+	wait := retryMin
+	for ctx.Err() == nil {
+		engaged, err := c.session(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if engaged {
+			wait = retryMin
+		}
+		c.lost(err)
+		if errors.Is(err, c.cfgErr) && c.cfgErr != nil {
+			<-ctx.Done() // only another kubeconfig helps, and that is another connection
+			return
+		}
+		sleep(ctx, wait/2+rand.N(wait)) //nolint:gosec // jitter needs no secrecy
+		wait = min(2*wait, retryMax)
+	}
+}
+
+// session connects once and serves until the member is lost. It says whether the member was engaged.
+func (c *connection) session(ctx context.Context) (bool, error) {
+	if c.cfgErr != nil {
+		return false, c.cfgErr
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m, err := newMember(c.name, c.target.Spec, c.cfg, c.provider.now)
+	if err != nil {
+		return false, err
+	}
+	defer m.close()
+	c.follow(m.line)
+	if err := c.contact(ctx, m); err != nil {
+		return false, err
+	}
+	if err := m.engage(ctx, engageTimeout); err != nil {
+		return false, err
+	}
+	for _, i := range c.provider.indexes() {
+		if err := m.GetFieldIndexer().IndexField(ctx, i.obj, i.field, i.extract); err != nil {
+			return false, fmt.Errorf("indexing %s: %w", i.field, err)
+		}
+	}
+	c.member.Store(m)
+	defer c.member.Store(nil)
+	if err := c.provider.aware.Engage(ctx, multicluster.ClusterName(c.name), m); err != nil {
+		return false, fmt.Errorf("watching the member: %w", err)
+	}
+	go m.capacity.run(ctx, c.setCapacity)
+	c.set(func(s *State) {
+		s.Ready, s.Reason, s.Message = true, v1alpha1.ReasonConnected, "connected"
+		s.UID, s.Version = m.UID, m.Version
+	})
+	return true, c.watch(ctx, m)
+}
+
+// contact learns who and what the member is, and refuses the wrong one.
+func (c *connection) contact(ctx context.Context, m *Member) error {
+	want := c.snapshot().UID
+	m.UID = want
+	if want == "" {
+		uid, err := m.identify(ctx)
+		if err != nil {
+			return err
+		}
+		m.UID = uid
+	}
+	if err := m.Verify(ctx); err != nil {
+		return err
+	}
+	var err error
+	m.Version, err = m.serverVersion(ctx)
+	return err
+}
+
+// watch returns when the member is lost, with the reason.
+func (c *connection) watch(ctx context.Context, m *Member) error {
+	ticker := time.NewTicker(http1Interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-m.line.suspect:
+		case <-ticker.C:
+			if !m.line.http1.Load() {
+				continue
+			}
+		}
+		if err := c.probe(ctx, m); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *connection) probe(ctx context.Context, m *Member) error {
+	var err error
+	for range probesToLose {
+		var uid string
+		if uid, err = m.identify(ctx); err == nil {
+			if uid != m.UID {
+				return wrongCluster(m.UID, uid)
+			}
+			if err = m.listable(ctx); err == nil {
+				return nil
+			}
+		}
+		sleep(ctx, time.Second)
+	}
+	return err
+}
+
+func (c *connection) lost(err error) {
+	e := connectionError(err)
+	c.set(func(s *State) { s.Ready, s.Reason, s.Message, s.Capacity = false, e.Reason, e.Error(), nil })
+}
+
+// follow takes the time of the last answer from a session's line.
+func (c *connection) follow(l *line) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.line != nil {
+		if t := c.line.lastHeard(); t.After(c.state.LastHeard) {
+			c.state.LastHeard = t
+		}
+	}
+	c.line = l
+}
+
+func (c *connection) setCapacity(capacity *v1alpha1.MemberCapacity) {
+	c.set(func(s *State) { s.Capacity = capacity })
+}
+
+func (c *connection) set(change func(*State)) {
+	c.mu.Lock()
+	before := c.state
+	change(&c.state)
+	same := before == c.state
+	after := c.state
+	c.mu.Unlock()
+	if same {
+		return
+	}
+	moved := before.Ready != after.Ready || before.Reason != after.Reason
+	if moved {
+		c.provider.log.Info("member state", "member", c.name, "ready", after.Ready, "reason", after.Reason, "message", after.Message)
+	}
+	c.provider.changed(c.name, moved)
+}
+
+func (c *connection) snapshot() State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.state
+	if c.line != nil {
+		if t := c.line.lastHeard(); t.After(s.LastHeard) {
+			s.LastHeard = t
+		}
+	}
+	return s
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

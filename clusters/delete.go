@@ -1,0 +1,111 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// DeleteRun deletes a Job in the foreground: the Job stays until its pods are gone, so that its absence
+// proves theirs. Only the very Job that was observed is deleted.
+func (m *Member) DeleteRun(ctx context.Context, job *batchv1.Job) error {
+	if !job.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return m.delete(ctx, job)
+}
+
+// Cleanup deletes all objects of this origin in a namespace, the Job first, in the foreground. It reads
+// the member itself, not the cache, and says whether nothing is left.
+func (m *Member) Cleanup(ctx context.Context, namespace, name string, origin Origin) (gone bool, err error) {
+	if err := m.Verify(ctx); err != nil {
+		return false, err
+	}
+	jobs, err := m.cleanupKind(ctx, &batchv1.JobList{}, namespace, name, origin)
+	if err == nil && jobs == 0 {
+		jobs, err = m.cleanupUnlabelled(ctx, types.NamespacedName{Namespace: namespace, Name: name}, origin)
+	}
+	if err != nil || jobs > 0 {
+		// Pods that still run may need their scripts; these follow when the Job is gone.
+		return false, err
+	}
+	left := 0
+	var errs []error
+	for _, list := range []client.ObjectList{&corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}} {
+		n, err := m.cleanupKind(ctx, list, namespace, name, origin)
+		left += n
+		errs = append(errs, err)
+	}
+	err = errors.Join(errs...)
+	return left == 0 && err == nil, err
+}
+
+// cleanupUnlabelled deletes the Job of this name, should its labels have been taken off.
+func (m *Member) cleanupUnlabelled(ctx context.Context, key types.NamespacedName, origin Origin) (int, error) {
+	var job batchv1.Job
+	if err := m.getLive(ctx, key, &job); err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	if !origin.Owns(&job) {
+		return 0, nil
+	}
+	return 1, m.DeleteRun(ctx, &job)
+}
+
+// cleanupKind deletes the objects of one kind and returns how many there were.
+func (m *Member) cleanupKind(ctx context.Context, list client.ObjectList, namespace, name string, origin Origin) (int, error) {
+	readCtx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	err := m.GetAPIReader().List(readCtx, list, client.InNamespace(namespace), client.MatchingLabels{
+		v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelOwner: name,
+	})
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	var errs []error
+	_ = meta.EachListItem(list, func(o runtime.Object) error {
+		if obj, ok := o.(client.Object); ok && origin.Owns(obj) {
+			n++
+			if obj.GetDeletionTimestamp().IsZero() {
+				errs = append(errs, m.delete(ctx, obj))
+			}
+		}
+		return nil
+	})
+	return n, errors.Join(errs...)
+}
+
+func (m *Member) delete(ctx context.Context, obj client.Object) error {
+	if err := m.Verify(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	uid := obj.GetUID()
+	policy := metav1.DeletePropagationBackground
+	if _, isJob := obj.(*batchv1.Job); isJob {
+		policy = metav1.DeletePropagationForeground
+	}
+	err := m.GetClient().Delete(ctx, obj, client.Preconditions{UID: &uid}, client.PropagationPolicy(policy))
+	return client.IgnoreNotFound(ignoreGoneUID(err))
+}
+
+// ignoreGoneUID drops the conflict that says that the object of this UID is gone and another one has its
+// name; the next look finds out whose that is.
+func ignoreGoneUID(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}

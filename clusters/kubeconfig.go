@@ -1,0 +1,93 @@
+package clusters
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// RESTConfig turns the kubeconfig of a member into a client configuration. Only what is embedded in the
+// kubeconfig is used: whatever would run a program, read a file of the hub's, send credentials in the
+// clear or trust an unknown server is refused. The error is an *Error with reason KubeconfigInvalid or
+// KubeconfigRefused.
+func RESTConfig(kubeconfig []byte) (*rest.Config, error) {
+	cfg, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		// The parser's own words may quote the file, and so a key.
+		return nil, &Error{Reason: v1alpha1.ReasonKubeconfigInvalid, Err: errors.New("the kubeconfig is not valid YAML of kind Config: write it with `kubectl config view --raw --minify --flatten`")}
+	}
+	cluster, user, err := current(cfg)
+	if err != nil {
+		return nil, &Error{Reason: v1alpha1.ReasonKubeconfigInvalid, Err: err}
+	}
+	if err := errors.Join(refuseCluster(cluster), refuseUser(user)); err != nil {
+		return nil, &Error{Reason: v1alpha1.ReasonKubeconfigRefused, Err: err}
+	}
+	rc, err := clientcmd.NewDefaultClientConfig(*cfg, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		// The library's own words may quote what is secret.
+		return nil, &Error{Reason: v1alpha1.ReasonKubeconfigInvalid, Err: errors.New("the kubeconfig cannot be used: check that its cluster and user are complete (`kubectl --kubeconfig FILE get --raw /version`)")}
+	}
+	// The server's own priority and fairness is the limit, not a client-side one.
+	rc.QPS = -1
+	rc.UserAgent = "minifleet"
+	return rc, nil
+}
+
+func current(cfg *clientcmdapi.Config) (*clientcmdapi.Cluster, *clientcmdapi.AuthInfo, error) {
+	ctx, ok := cfg.Contexts[cfg.CurrentContext]
+	if !ok {
+		return nil, nil, fmt.Errorf("the kubeconfig has no context %q: set current-context to one of its contexts", cfg.CurrentContext)
+	}
+	cluster, ok := cfg.Clusters[ctx.Cluster]
+	if !ok {
+		return nil, nil, fmt.Errorf("the kubeconfig has no cluster %q, which its current context names", ctx.Cluster)
+	}
+	user, ok := cfg.AuthInfos[ctx.AuthInfo]
+	if !ok {
+		return nil, nil, fmt.Errorf("the kubeconfig has no user %q, which its current context names", ctx.AuthInfo)
+	}
+	return cluster, user, nil
+}
+
+func refuseCluster(c *clientcmdapi.Cluster) error {
+	var errs []error
+	if u, err := url.Parse(c.Server); err != nil || u.Scheme != "https" || u.Host == "" {
+		errs = append(errs, errors.New("cluster.server must be an https:// URL"))
+	} else if u.User != nil {
+		errs = append(errs, errors.New("cluster.server holds credentials, which is refused: use a token or an embedded client certificate"))
+	}
+	if c.ProxyURL != "" {
+		errs = append(errs, errors.New("cluster.proxy-url is refused: the hub connects to members directly"))
+	}
+	if c.InsecureSkipTLSVerify {
+		errs = append(errs, errors.New("insecure-skip-tls-verify is refused: embed the CA as certificate-authority-data"))
+	}
+	if c.CertificateAuthority != "" {
+		errs = append(errs, errors.New("certificate-authority is a path, which is refused: embed the CA as certificate-authority-data"))
+	}
+	return errors.Join(errs...)
+}
+
+func refuseUser(u *clientcmdapi.AuthInfo) error {
+	var errs []error
+	refuse := func(is bool, what, mend string) {
+		if is {
+			errs = append(errs, fmt.Errorf("%s is refused: %s", what, mend))
+		}
+	}
+	const static = "use a token or an embedded client certificate"
+	refuse(u.Exec != nil, "user.exec", static)
+	refuse(u.AuthProvider != nil, "user.auth-provider", static)
+	refuse(u.TokenFile != "", "user.tokenFile", "embed the token as user.token")
+	refuse(u.ClientCertificate != "", "user.client-certificate (a path)", "embed it as client-certificate-data")
+	refuse(u.ClientKey != "", "user.client-key (a path)", "embed it as client-key-data")
+	refuse(u.Username != "" || u.Password != "", "user.username and password", static)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,210 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// Time limits of single requests.
+const (
+	readTimeout  = 10 * time.Second
+	writeTimeout = 15 * time.Second
+	probeTimeout = 5 * time.Second
+)
+
+// owned are the kinds that MiniFleet creates on members; the caches hold these, and of these only objects
+// with our label, so that memory does not depend on what else the member holds.
+var owned = []client.Object{&batchv1.Job{}, &corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Service{}}
+
+// Member is an engaged member: its client, its caches, and its identity.
+type Member struct {
+	cluster.Cluster
+
+	// Name of the MemberCluster.
+	Name string
+	// Spec of the MemberCluster that the connection was made for.
+	Spec v1alpha1.MemberClusterSpec
+	// UID is the member's identity, Version that of its API server.
+	UID, Version string
+
+	line     *line
+	http     *http.Client
+	verified atomic.Int64 // the number of dials after which the identity was last checked
+	capacity *capacity
+}
+
+// restMapper knows the few kinds that are used on members, so that no discovery is needed, which a sick
+// member answers slowly.
+func restMapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, batchv1.SchemeGroupVersion})
+	for _, kind := range []string{"ConfigMap", "Secret", "Service", "Pod"} {
+		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	for _, kind := range []string{"Namespace", "Node"} {
+		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeRoot)
+	}
+	m.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
+	return m
+}
+
+func newMember(name string, spec v1alpha1.MemberClusterSpec, cfg *rest.Config, now func() time.Time) (*Member, error) {
+	m := &Member{Name: name, Spec: spec, line: newLine(now)}
+	cfg = rest.CopyConfig(cfg)
+	m.line.install(cfg)
+	var err error
+	if m.http, err = rest.HTTPClientFor(cfg); err != nil {
+		return nil, &Error{Reason: v1alpha1.ReasonKubeconfigInvalid, Err: errors.New("the kubeconfig's certificates or keys cannot be used: embed PEM data that belong together")}
+	}
+	ours := labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
+	m.Cluster, err = cluster.New(cfg, func(o *cluster.Options) {
+		o.Scheme = clientgoscheme.Scheme
+		o.HTTPClient = m.http
+		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return restMapper(), nil }
+		o.Cache = cache.Options{
+			DefaultLabelSelector:        ours,
+			DefaultTransform:            cache.TransformStripManagedFields(),
+			ReaderFailOnMissingInformer: true,
+		}
+		if spec.Namespace != "" {
+			o.Cache.DefaultNamespaces = map[string]cache.Config{spec.Namespace: {}}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.capacity = newCapacity(m)
+	return m, nil
+}
+
+// identify asks the member who it is: the UID of kube-system, or, where credentials are confined to one
+// namespace and may not read kube-system, the UID of that namespace.
+func (m *Member) identify(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	var ns corev1.Namespace
+	err := m.GetAPIReader().Get(ctx, client.ObjectKey{Name: "kube-system"}, &ns)
+	if apierrors.IsForbidden(err) && m.Spec.Namespace != "" {
+		err = m.GetAPIReader().Get(ctx, client.ObjectKey{Name: m.Spec.Namespace}, &ns)
+	}
+	if err != nil {
+		return "", err
+	}
+	return string(ns.UID), nil
+}
+
+// Verify makes sure that the other end is still the cluster that was registered. It costs a request only
+// when there has been a new connection since the last check.
+func (m *Member) Verify(ctx context.Context) error {
+	dials := m.line.dials.Load()
+	if m.verified.Load() == dials && dials > 0 {
+		return nil
+	}
+	uid, err := m.identify(ctx)
+	if err != nil {
+		return connectionError(err)
+	}
+	if m.UID != "" && uid != m.UID {
+		m.line.doubt()
+		return wrongCluster(m.UID, uid)
+	}
+	m.verified.Store(dials)
+	return nil
+}
+
+func wrongCluster(want, got string) *Error {
+	return &Error{Reason: v1alpha1.ReasonWrongCluster, Err: fmt.Errorf(
+		"the kubeconfig leads to another cluster (UID %s) than the one registered under this name (UID %s): correct the kubeconfig, or register the new cluster under a name of its own", got, want)}
+}
+
+func (m *Member) serverVersion(ctx context.Context) (string, error) {
+	cfg := rest.CopyConfig(m.GetConfig())
+	cfg.Timeout = probeTimeout
+	dc, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, m.http)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	body, err := dc.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	if err != nil {
+		return "", err
+	}
+	return parseVersion(body)
+}
+
+// TargetNamespace is the namespace on this member for objects of a hub namespace.
+func (m *Member) TargetNamespace(hub string) string {
+	if m.Spec.Namespace != "" {
+		return m.Spec.Namespace
+	}
+	return hub
+}
+
+// mayCreateNamespaces says whether a missing namespace is created.
+func (m *Member) mayCreateNamespaces() bool {
+	return m.Spec.Namespace == "" && (m.Spec.CreateNamespaces == nil || *m.Spec.CreateNamespaces)
+}
+
+// engage fills the caches. The informers are made before the caches start, so that those who watch them
+// later never wait for this member.
+func (m *Member) engage(ctx context.Context, timeout time.Duration) error {
+	for _, obj := range owned {
+		if _, err := m.GetCache().GetInformer(ctx, obj, cache.BlockUntilSynced(false)); err != nil {
+			return err
+		}
+	}
+	go func() { _ = m.Start(ctx) }() // it ends with its context
+	syncing, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if !m.GetCache().WaitForCacheSync(syncing) {
+		return m.syncError(ctx)
+	}
+	return nil
+}
+
+// syncError finds out why the caches do not fill; the caches keep that to themselves.
+func (m *Member) syncError(ctx context.Context) error {
+	if err := m.listable(ctx); err != nil {
+		return connectionError(err)
+	}
+	return &Error{Reason: v1alpha1.ReasonUnreachable, Err: errors.New("the member answers, but its objects could not be listed in time")}
+}
+
+// listable asks for one object of each kind that the caches hold.
+func (m *Member) listable(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	var jobs batchv1.JobList
+	var maps corev1.ConfigMapList
+	var secrets corev1.SecretList
+	var services corev1.ServiceList
+	for _, list := range []client.ObjectList{&jobs, &maps, &secrets, &services} {
+		err := m.GetAPIReader().List(ctx, list, client.InNamespace(m.Spec.Namespace), client.Limit(1),
+			client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Member) close() { m.http.CloseIdleConnections() }

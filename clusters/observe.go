@@ -1,0 +1,89 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// Origin says which FleetMiniCluster of which hub an object on a member belongs to.
+type Origin struct {
+	// HubUID is the UID of the hub's kube-system namespace.
+	HubUID string
+	// Owner is NAMESPACE/NAME of the FleetMiniCluster, OwnerUID its UID.
+	Owner, OwnerUID string
+}
+
+// Owns says whether an object carries this origin.
+func (o Origin) Owns(obj client.Object) bool {
+	a := obj.GetAnnotations()
+	return o.HubUID != "" && o.OwnerUID != "" &&
+		a[v1alpha1.AnnotationHubUID] == o.HubUID && a[v1alpha1.AnnotationOwnerUID] == o.OwnerUID
+}
+
+// conflict describes an object under our name that this origin does not own.
+func (o Origin) conflict(kind string, obj client.Object) *Conflict {
+	c := &Conflict{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	if obj.GetAnnotations()[v1alpha1.AnnotationHubUID] == o.HubUID {
+		c.Owner = obj.GetAnnotations()[v1alpha1.AnnotationOwner]
+	}
+	return c
+}
+
+// Job returns the Job of this name from the cache, or nil where there is none. With live set, an absence
+// is confirmed by the member itself: a cache may lag, and labels that the cache selects on may have been
+// taken off. The error is a *Conflict for somebody else's Job.
+func (m *Member) Job(ctx context.Context, key types.NamespacedName, origin Origin, live bool) (*batchv1.Job, error) {
+	var job batchv1.Job
+	err := m.GetClient().Get(ctx, key, &job)
+	if apierrors.IsNotFound(err) && live {
+		err = m.getLive(ctx, key, &job)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !origin.Owns(&job) {
+		return nil, origin.conflict("Job", &job)
+	}
+	return &job, nil
+}
+
+// getLive reads from the member itself, after making sure that it is the right one.
+func (m *Member) getLive(ctx context.Context, key types.NamespacedName, into client.Object) error {
+	if err := m.Verify(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	err := m.GetAPIReader().Get(ctx, key, into)
+	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+		// A proxy's "not found" is no proof that an object is not there.
+		return &Error{v1alpha1.ReasonUnreachable, errors.New("what answers at the member's address is not its API server")}
+	}
+	return err
+}
+
+// emptyLike returns an empty object of the kind of obj, which is one of the owned kinds.
+func emptyLike(obj client.Object) client.Object {
+	switch obj.(type) {
+	case *corev1.Secret:
+		return &corev1.Secret{}
+	case *corev1.ConfigMap:
+		return &corev1.ConfigMap{}
+	case *corev1.Service:
+		return &corev1.Service{}
+	default:
+		return &batchv1.Job{}
+	}
+}

@@ -1,0 +1,175 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// State is what is known of the connection to a member.
+type State struct {
+	// Ready says that the member is engaged: it answers, it is the right cluster, its caches are fresh.
+	Ready bool
+	// Reason and Message are those of its condition.
+	Reason, Message string
+	// UID and Version as they were last seen, empty before the first contact.
+	UID, Version string
+	// LastHeard is the time of the last answer, zero before the first.
+	LastHeard time.Time
+	// Capacity is nil where it is not known.
+	Capacity *v1alpha1.MemberCapacity
+}
+
+// Target says which cluster to connect to.
+type Target struct {
+	Spec v1alpha1.MemberClusterSpec
+	// Kubeconfig is the content of the member's Secret.
+	Kubeconfig []byte
+	// ExpectedUID is the identity recorded at the first contact, or empty.
+	ExpectedUID string
+}
+
+// Provider connects members and hands the engaged ones to a multicluster manager.
+type Provider struct {
+	log     logr.Logger
+	now     func() time.Time
+	changed func(name string, reachability bool)
+
+	ctx   context.Context
+	aware multicluster.Aware
+	ready chan struct{} // closed when ctx and aware are set
+
+	mu          sync.RWMutex
+	connections map[string]*connection
+	indexers    []index
+}
+
+type index struct {
+	obj     client.Object
+	field   string
+	extract client.IndexerFunc
+}
+
+var (
+	_ multicluster.Provider         = (*Provider)(nil)
+	_ multicluster.ProviderRunnable = (*Provider)(nil)
+)
+
+// NewProvider makes a provider without members. The function changed is called, from any goroutine, with
+// the name of a member whose State has changed, and whether its Ready or Reason has; it must not block.
+func NewProvider(log logr.Logger, now func() time.Time, changed func(name string, reachability bool)) *Provider {
+	return &Provider{log: log, now: now, changed: changed, ready: make(chan struct{}), connections: map[string]*connection{}}
+}
+
+// Start implements multicluster.ProviderRunnable: it lets members engage, until ctx ends.
+func (p *Provider) Start(ctx context.Context, aware multicluster.Aware) error {
+	p.ctx, p.aware = ctx, aware
+	close(p.ready)
+	<-ctx.Done()
+	p.mu.Lock()
+	all := slices.Collect(maps.Values(p.connections))
+	p.mu.Unlock()
+	for _, c := range all {
+		<-c.done
+	}
+	return nil
+}
+
+// Get implements multicluster.Provider. A member that is not engaged is not found.
+func (p *Provider) Get(_ context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
+	m, err := p.Member(name.String())
+	if err != nil {
+		return nil, errors.Join(err, multicluster.ErrClusterNotFound)
+	}
+	return m, nil
+}
+
+// Member returns an engaged member, or ErrNotEngaged.
+func (p *Provider) Member(name string) (*Member, error) {
+	p.mu.RLock()
+	c := p.connections[name]
+	p.mu.RUnlock()
+	if c != nil {
+		if m := c.member.Load(); m != nil {
+			return m, nil
+		}
+	}
+	return nil, fmt.Errorf("member %s: %w", name, ErrNotEngaged)
+}
+
+// IndexField implements multicluster.Provider.
+func (p *Provider) IndexField(ctx context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
+	p.mu.Lock()
+	p.indexers = append(p.indexers, index{obj, field, extract})
+	all := slices.Collect(maps.Values(p.connections))
+	p.mu.Unlock()
+	var errs []error
+	for _, c := range all {
+		if m := c.member.Load(); m != nil {
+			errs = append(errs, m.GetFieldIndexer().IndexField(ctx, obj, field, extract))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// State returns what is known of a member; ok is false for one that was never Ensured.
+func (p *Provider) State(name string) (s State, ok bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	c, ok := p.connections[name]
+	if !ok {
+		return State{}, false
+	}
+	return c.snapshot(), true
+}
+
+// Ensure connects a member, or connects it anew if the target has changed. It does not wait for the
+// member: State tells how far it is.
+func (p *Provider) Ensure(name string, target Target) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c, ok := p.connections[name]; ok {
+		if c.sameTarget(target) {
+			return
+		}
+		defer c.stop()
+	}
+	cfg, err := RESTConfig(target.Kubeconfig)
+	c := newConnection(p, name, target, cfg, err, p.connections[name])
+	p.connections[name] = c
+	go c.run()
+}
+
+// Remove disconnects a member. Nothing on the member is touched.
+func (p *Provider) Remove(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c, ok := p.connections[name]; ok {
+		c.stop()
+		delete(p.connections, name)
+	}
+}
+
+func (p *Provider) indexes() []index {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return slices.Clone(p.indexers)
+}
+
+// sameTarget ignores an expected UID that is merely recorded now: it came from this very connection.
+func (c *connection) sameTarget(t Target) bool {
+	uid := c.target.ExpectedUID == t.ExpectedUID || c.snapshot().UID == t.ExpectedUID
+	return uid && string(c.target.Kubeconfig) == string(t.Kubeconfig) && reflect.DeepEqual(c.target.Spec, t.Spec)
+}
