@@ -1,0 +1,413 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/internal/rollup"
+	"github.com/minifleet/minifleet/internal/runs"
+	"github.com/minifleet/minifleet/internal/words"
+)
+
+const (
+	// maxRounds bounds the rounds of one pass; a run that ends and the next that begins take four.
+	maxRounds = 8
+	// settle is how long after the start of a run the cache is given to show what was just created,
+	// before its absence counts as somebody's deletion.
+	settle = 5 * time.Second
+	// conflictInterval is how often a name in use by somebody else is looked at again; such objects are
+	// not watched.
+	conflictInterval = 30 * time.Second
+	// failedInterval is after how long something that has failed is tried again, if nothing sooner does it.
+	failedInterval = 10 * time.Second
+	// goneInterval is how often it is looked whether something that is being deleted is gone.
+	goneInterval = 2 * time.Second
+)
+
+// act takes steps until there is nothing more to do now. A line of the ledger is written before anything
+// that it calls for is done, and before anything is undone that it remembers.
+func (p *pass) act(ctx context.Context) error {
+	if p.problem != nil && p.decision == nil {
+		return nil
+	}
+	var errs []error
+	unwritten, checked := false, false
+	for range maxRounds {
+		p.each(func(s *site) { p.look(ctx, s) })
+		if p.record() {
+			unwritten = true
+			continue
+		}
+		due := p.due()
+		if len(due) == 0 {
+			break
+		}
+		if unwritten {
+			if err := p.write(ctx); err != nil {
+				return err
+			}
+			unwritten, checked = false, true
+		}
+		if !checked {
+			if err := p.fresh(ctx); err != nil {
+				return err
+			}
+			checked = true
+		}
+		errs = append(errs, p.perform(ctx, due)...)
+	}
+	p.each(func(s *site) { p.repair(ctx, s) })
+	for _, s := range p.sites {
+		p.lookAgain(s.again)
+		if s.failed != nil && s.failed.Reason == v1alpha1.ReasonConflict {
+			p.lookAgain(conflictInterval)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// each calls f for every site that can be reached, all at once, so that a slow member delays no other.
+func (p *pass) each(f func(*site)) {
+	var wg sync.WaitGroup
+	for _, s := range p.sites {
+		if s.member != nil && s.lost == nil {
+			wg.Go(func() { f(s) })
+		}
+	}
+	wg.Wait()
+}
+
+// look observes a member and asks the rules what comes next.
+func (p *pass) look(ctx context.Context, s *site) {
+	if s.still {
+		return
+	}
+	last := p.ledger.Last(s.name)
+	confirm := last != nil && !last.State.Ended() && !s.begun
+	job, err := s.member.Job(ctx, p.key(s), p.origin, confirm)
+	if err != nil {
+		p.fail(s, err)
+		return
+	}
+	s.rawJob, s.job = job, observe(job)
+	wanted := p.wanted
+	wanted.Chosen = s.chosen
+	if p.problem != nil {
+		// Nothing is started, and nothing that is live is touched, on the strength of a spec that is wrong.
+		wanted.Hold, wanted.OnChange = p.problem.Message, v1alpha1.AfterCompletion
+	}
+	s.step = runs.Next(runs.Input{Wanted: wanted, Last: last, Ended: p.ledger.Ended, Job: s.job})
+}
+
+func (p *pass) key(s *site) types.NamespacedName {
+	return types.NamespacedName{Namespace: s.member.TargetNamespace(p.fmc.Namespace), Name: p.fmc.Name}
+}
+
+// record takes the steps that are about the ledger alone, and says whether there were any.
+func (p *pass) record() bool {
+	changed := false
+	for _, s := range p.sites {
+		if s.lost != nil || s.still {
+			continue
+		}
+		last := p.ledger.Last(s.name)
+		switch s.step.Action {
+		case runs.Begin:
+			p.begin(s, last)
+			changed = true
+		case runs.Adopt:
+			changed = p.adopt(s) || changed
+		case runs.Finish:
+			p.finish(s, last)
+			changed = true
+		case runs.Stop:
+			stopping := *last
+			stopping.State = s.step.State
+			p.replaceLast(stopping)
+			changed = true
+		default:
+			// A Job that is there was created: the line says so from now on.
+			if last != nil && last.State == v1alpha1.RunStarting && s.job != nil && s.job.RunID == last.ID {
+				p.started(s, s.rawJob)
+			}
+		}
+	}
+	return changed
+}
+
+func (p *pass) now() *metav1.Time {
+	t := metav1.NewTime(p.r.Now()).Rfc3339Copy()
+	return &t
+}
+
+func (p *pass) begin(s *site, last *v1alpha1.Run) {
+	s.begun = true
+	p.ledger = p.ledger.Add(v1alpha1.Run{
+		ID: runs.ID(string(p.fmc.UID), s.name, p.wanted, last), Cluster: s.name,
+		Digest: p.wanted.Digest, RerunAt: p.wanted.RerunAt, Revision: p.fmc.Annotations[v1alpha1.AnnotationSourceRevision],
+		State: v1alpha1.RunStarting, StartTime: p.now(), ClusterUID: s.member.UID,
+	})
+}
+
+func (p *pass) adopt(s *site) bool {
+	t := s.rawJob.CreationTimestamp
+	for _, other := range p.sites {
+		// A run is on one member. The line moves only if that member is gone: the same cluster, it may be,
+		// was registered under another name.
+		if line := p.ledger.Find(s.job.RunID); line != nil && line.Cluster == other.name && !other.unregistered {
+			p.fail(s, fmt.Errorf("its Job claims to be run %s, which is on member %s: delete the Job", s.job.RunID, other.name))
+			return false
+		}
+	}
+	p.ledger = slices.DeleteFunc(slices.Clone(p.ledger), func(r v1alpha1.Run) bool { return r.ID == s.job.RunID })
+	p.ledger = p.ledger.Add(v1alpha1.Run{
+		ID: s.job.RunID, Cluster: s.name, Digest: s.job.Digest, RerunAt: s.job.RerunAt,
+		State: v1alpha1.RunRunning, JobUID: types.UID(s.job.UID), StartTime: &t, ClusterUID: s.member.UID,
+	})
+	p.note("Normal", s.step.Reason, "Adopt", s.name, s.job.RunID, s.name+": "+s.step.Message)
+	return true
+}
+
+func (p *pass) finish(s *site, last *v1alpha1.Run) {
+	done := *last
+	done.State, done.Message = s.step.State, s.step.Message
+	done.CompletionTime = p.now()
+	if s.job != nil && s.job.RunID == done.ID {
+		done.JobUID = types.UID(s.job.UID) // it may have ended before it was ever seen to run
+	}
+	if s.job != nil && s.job.CompletionTime != nil {
+		done.CompletionTime = s.job.CompletionTime
+	}
+	p.replaceLast(done)
+	kind := "Normal"
+	if s.step.State == v1alpha1.RunFailed {
+		kind = "Warning"
+	}
+	p.note(kind, s.step.Reason, "Finish", s.name, done.ID, fmt.Sprintf("%s: run %s %s: %s", s.name, done.ID, lower(done.State), done.Message))
+}
+
+func (p *pass) started(s *site, job *batchv1.Job) {
+	run := *p.ledger.Last(s.name)
+	run.State, run.JobUID = v1alpha1.RunRunning, job.UID
+	p.replaceLast(run)
+	p.note("Normal", v1alpha1.ReasonRunStarted, "Start", s.name, run.ID, fmt.Sprintf("%s: run %s started as Job %s/%s", s.name, run.ID, job.Namespace, job.Name))
+}
+
+// replaceLast replaces the latest line of a member in a copy of the ledger.
+func (p *pass) replaceLast(run v1alpha1.Run) {
+	p.ledger = slices.Clone(p.ledger)
+	*p.ledger.Last(run.Cluster) = run
+}
+
+// due are the sites where something is to be done on the member.
+func (p *pass) due() []*site {
+	var out []*site
+	for _, s := range p.sites {
+		if s.lost != nil || s.still {
+			continue
+		}
+		switch s.step.Action {
+		case runs.Create, runs.DeleteJob, runs.Adjust, runs.Cleanup:
+			out = append(out, s)
+		default:
+		}
+		if s.step.Reason == v1alpha1.ReasonDeleting {
+			p.lookAgain(goneInterval)
+		}
+	}
+	return out
+}
+
+// outcome is what became of a step on a member.
+type outcome struct {
+	notes   []note
+	started *batchv1.Job
+	err     error
+}
+
+// perform does what is due on each member, all at once.
+func (p *pass) perform(ctx context.Context, due []*site) []error {
+	outcomes := make([]outcome, len(due))
+	var wg sync.WaitGroup
+	for i, s := range due {
+		s.still = true // what follows from it is seen in the next pass
+		wg.Go(func() { outcomes[i] = p.performOn(ctx, s) })
+	}
+	wg.Wait()
+	var errs []error
+	for i, s := range due {
+		o := outcomes[i]
+		p.events = append(p.events, o.notes...)
+		if o.started != nil {
+			s.rawJob, s.job = o.started, observe(o.started)
+			s.step = runs.Step{Action: runs.Nothing}
+			p.started(s, o.started)
+		}
+		if errors.Is(o.err, errBehind) {
+			errs = append(errs, o.err)
+			continue
+		}
+		if o.err != nil {
+			p.fail(s, o.err)
+			if !isConflict(o.err) {
+				errs = append(errs, fmt.Errorf("member %s: %w", s.name, o.err))
+			}
+		}
+		if s.step.Action == runs.DeleteJob || s.step.Action == runs.Cleanup {
+			p.lookAgain(goneInterval)
+		}
+	}
+	return errs
+}
+
+// performOn does one step on one member. It writes to nothing that sites share.
+func (p *pass) performOn(ctx context.Context, s *site) (o outcome) {
+	tell := func(action, message string) {
+		if o.err == nil {
+			o.notes = []note{{"Normal", s.step.Reason, action, s.name, "", s.name + ": " + message}}
+		}
+	}
+	switch s.step.Action {
+	case runs.Create:
+		o.started, o.err = p.create(ctx, s)
+	case runs.DeleteJob:
+		o.err = s.member.DeleteRun(ctx, s.rawJob)
+		tell("Delete", s.step.Message)
+	case runs.Adjust:
+		o.err = s.member.AdjustRun(ctx, s.rawJob, p.wanted.SizeFor(p.ledger.Last(s.name), s.job), p.wanted.Suspend)
+		tell("Adjust", p.adjustment(s))
+	case runs.Cleanup:
+		s.gone, o.err = s.member.Cleanup(ctx, p.key(s).Namespace, p.fmc.Name, p.origin)
+	default:
+	}
+	return o
+}
+
+func (p *pass) adjustment(s *site) string {
+	switch s.step.Reason {
+	case v1alpha1.ReasonSuspended:
+		return "suspended; its pods end"
+	case v1alpha1.ReasonResumed:
+		return "resumed"
+	default:
+		return fmt.Sprintf("resized from %d to %d pods", s.job.Size, p.wanted.Size)
+	}
+}
+
+// create puts a run on a member: Secret, ConfigMap, Services, and the Job last.
+func (p *pass) create(ctx context.Context, s *site) (*batchv1.Job, error) {
+	cert, err := p.r.curveCert(ctx, p.fmc)
+	if err != nil {
+		return nil, err
+	}
+	bundle, err := p.render(s, cert)
+	if err != nil {
+		return nil, err
+	}
+	for _, obj := range bundle.support {
+		d, err := s.member.Compare(ctx, obj, p.origin)
+		if err != nil {
+			return nil, err
+		}
+		if d == clusters.Same {
+			continue
+		}
+		if _, err := s.member.Apply(ctx, obj, p.origin); err != nil {
+			return nil, err
+		}
+	}
+	// Writing all of this may have taken long: nothing starts on the word of a hub that has been succeeded.
+	if err := p.fresh(ctx); err != nil {
+		return nil, err
+	}
+	return s.member.StartRun(ctx, bundle.job, p.origin)
+}
+
+// repair puts back what somebody has edited or deleted of the objects that a run needs. Objects of another
+// rendering are left as they are: they belong to a run that is still live, or that has ended.
+func (p *pass) repair(ctx context.Context, s *site) {
+	last := p.ledger.Last(s.name)
+	if s.failed != nil || s.still || !s.chosen || !p.wanted.IsCurrent(last) || last.State == v1alpha1.RunStarting || last.State == v1alpha1.RunStopping {
+		return
+	}
+	if since := p.r.Now().Sub(last.StartTime.Time); since < settle {
+		s.again = settle - since
+		return
+	}
+	bundle, err := p.render(s, p.r.anyCert())
+	if err != nil {
+		p.fail(s, err)
+		return
+	}
+	for i, obj := range bundle.support {
+		d, err := s.member.Compare(ctx, obj, p.origin)
+		if err != nil {
+			p.fail(s, err)
+			return
+		}
+		if d != clusters.Absent && d != clusters.Drifted {
+			continue
+		}
+		if err := p.putBack(ctx, s, i, d); err != nil {
+			p.fail(s, err)
+			s.again = conflictInterval
+			return
+		}
+	}
+}
+
+// putBack applies one object of a run again.
+func (p *pass) putBack(ctx context.Context, s *site, index int, d clusters.Difference) error {
+	cert, err := p.r.curveCert(ctx, p.fmc)
+	if err != nil {
+		return err
+	}
+	bundle, err := p.render(s, cert)
+	if err != nil {
+		return err
+	}
+	obj := bundle.support[index]
+	changed, err := s.member.Apply(ctx, obj, p.origin)
+	if err != nil || !changed {
+		return err
+	}
+	what := "had been edited"
+	if d == clusters.Absent {
+		what = "had been deleted"
+	}
+	n := note{"Normal", v1alpha1.ReasonDriftRepaired, "Repair", s.name, "", fmt.Sprintf("%s: %s %s %s; put back",
+		s.name, obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName(), what)}
+	p.r.Recorder.Eventf(p.fmc, n.about(), n.kind, n.reason, n.action, "%s", n.message)
+	return nil
+}
+
+// fail notes what a member refused. A member that did not answer is lost for this pass.
+func (p *pass) fail(s *site, err error) {
+	s.still = true
+	s.again = failedInterval
+	message := words.Safe(clusters.Explain(err), words.Message)
+	var conflict *clusters.Conflict
+	switch {
+	case errors.As(err, &conflict):
+		s.failed = &rollup.Problem{Reason: v1alpha1.ReasonConflict, Message: message}
+	case clusters.Unanswered(err):
+		s.lost = &rollup.Problem{Reason: v1alpha1.ReasonMemberUnreachable, Message: message}
+	default:
+		s.failed = &rollup.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: message}
+	}
+}
+
+func isConflict(err error) bool {
+	var conflict *clusters.Conflict
+	return errors.As(err, &conflict)
+}

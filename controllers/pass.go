@@ -1,0 +1,387 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/internal/placement"
+	"github.com/minifleet/minifleet/internal/rollup"
+	"github.com/minifleet/minifleet/internal/runs"
+	"github.com/minifleet/minifleet/internal/words"
+)
+
+// pass is one look at a FleetMiniCluster and all of its members: gather, act, write.
+type pass struct {
+	r       *FleetMiniClusterReconciler
+	fmc     *v1alpha1.FleetMiniCluster
+	origin  clusters.Origin
+	wanted  runs.Wanted
+	problem *rollup.Problem
+	stalled bool
+
+	decision *v1alpha1.PlacementDecision
+	ledger   runs.Ledger
+	sites    []*site
+	events   []note
+	again    time.Duration // when to look again although nothing happens; 0: not
+}
+
+// site is a member as this pass sees it.
+type site struct {
+	name   string
+	chosen bool
+	member *clusters.Member // nil if lost
+	lost   *rollup.Problem
+	heard  time.Time
+
+	rawJob *batchv1.Job
+	job    *runs.Job
+	step   runs.Step
+	failed *rollup.Problem
+	again  time.Duration // when to look at it again; 0: not
+	begun  bool          // the ledger line was written in this pass, so nothing of it can be on the member yet
+	// unregistered says that there is no MemberCluster of this name any more.
+	unregistered bool
+	// connecting says that the first attempt to reach it, since the hub started, has not ended yet.
+	connecting bool
+	still      bool // nothing more can be done here in this pass
+	gone       bool // everything was removed from the member
+}
+
+// note is an event to be sent once the status that it speaks of is written.
+type note struct {
+	kind, reason, action string
+	cluster, run         string // what it is about, if anything
+	message              string
+}
+
+// about is what an event is about besides the hub object. Events that do not differ in it, nor in their
+// reason, are counted as one whose text is that of the first.
+func (n note) about() runtime.Object {
+	if n.cluster == "" {
+		return nil
+	}
+	ref := &corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "MemberCluster", Name: n.cluster}
+	if n.run != "" {
+		ref.FieldPath = "runs{" + n.run + "}"
+	}
+	return ref
+}
+
+func (r *FleetMiniClusterReconciler) newPass(fmc *v1alpha1.FleetMiniCluster) *pass {
+	return &pass{
+		r: r, fmc: fmc,
+		origin:   clusters.Origin{HubUID: r.HubUID, Owner: fmc.Namespace + "/" + fmc.Name, OwnerUID: string(fmc.UID)},
+		decision: fmc.Status.Placement.DeepCopy(),
+		ledger:   slices.Clone(fmc.Status.Runs),
+	}
+}
+
+// gather collects all inputs: what is wanted, where it goes, and who can be reached.
+func (p *pass) gather(ctx context.Context) error {
+	spec := p.fmc.Spec.MiniCluster.DeepCopy()
+	spec.Default()
+	p.wanted = runs.Wanted{
+		Digest: runs.Digest(p.fmc.Name, spec), RerunAt: words.Safe(p.fmc.Annotations[v1alpha1.AnnotationRerunAt], 253),
+		Size: spec.Size, Elastic: spec.MaxSize > 0,
+		Suspend: p.fmc.Spec.Suspend, OnChange: p.fmc.Spec.OnChange,
+	}
+	var members v1alpha1.MemberClusterList
+	if err := p.r.Client.List(ctx, &members); err != nil {
+		return fmt.Errorf("listing MemberClusters: %w", err)
+	}
+	if errs := fluxv1alpha2.Validate(p.fmc.Name, spec, field.NewPath("spec", "miniCluster")); len(errs) > 0 {
+		p.problem, p.stalled = &rollup.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: words.Safe(errs.ToAggregate().Error(), words.Message)}, true
+	} else if err := p.place(ctx, members.Items); err != nil {
+		return err
+	}
+	p.findSites(members.Items)
+	return nil
+}
+
+// place decides which members are chosen. Members that have a run for what is wanted stay chosen.
+func (p *pass) place(ctx context.Context, members []v1alpha1.MemberCluster) error {
+	spec, err := p.placementSpec(ctx)
+	if err != nil || spec == nil {
+		return err
+	}
+	in := placement.Input{Key: string(p.fmc.UID), Spec: *spec}
+	for i := range members {
+		unfit, passing := p.unfit(&members[i])
+		in.Candidates = append(in.Candidates, placement.Candidate{
+			Name: members[i].Name, Labels: members[i].Labels, Unfit: unfit, Passing: passing,
+			Away: members[i].Spec.Suspend || !members[i].DeletionTimestamp.IsZero(),
+		})
+	}
+	if p.decision != nil {
+		in.Prefer = p.decision.Clusters
+	}
+	in.Keep = p.ledger.Keepers(p.wanted, in.Prefer)
+	d, err := placement.Decide(in)
+	if err != nil {
+		p.problem, p.stalled = &rollup.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "placement: " + err.Error()}, true
+		return nil //nolint:nilerr // the object's problem, which its status tells
+	}
+	if len(d.Clusters) == 0 && d.Matching == 0 {
+		p.problem = &rollup.Problem{Reason: v1alpha1.ReasonNoClusterMatches, Message: fmt.Sprintf(
+			"none of %d MemberClusters has labels that match the selector %s: change the placement or label a member (`kubectl get mcl --show-labels`)",
+			len(members), metav1.FormatLabelSelector(&spec.ClusterSelector))}
+	}
+	next := &v1alpha1.PlacementDecision{
+		Digest: p.wanted.Digest, RerunAt: p.wanted.RerunAt, Clusters: d.Clusters,
+		Wanted: int32(d.Wanted), //nolint:gosec // far fewer than 2³¹ members
+		Open:   spec.NumberOfClusters == nil, Rejected: d.Rejected[:min(len(d.Rejected), 20)],
+	}
+	if next.Clusters == nil {
+		next.Clusters = []string{}
+	}
+	if (p.decision == nil || !slices.Equal(p.decision.Clusters, next.Clusters)) && len(next.Clusters) > 0 {
+		p.note("Normal", v1alpha1.ReasonPlaced, "Place", "", "", "placed on "+strings.Join(next.Clusters, ", "))
+	}
+	p.decision = next
+	return nil
+}
+
+// placementSpec is nil, and a problem is set, if the object names a Placement that is not there. Then what
+// was decided before stays.
+func (p *pass) placementSpec(ctx context.Context) (*v1alpha1.PlacementSpec, error) {
+	if p.fmc.Spec.Placement != nil {
+		return p.fmc.Spec.Placement, nil
+	}
+	name := ""
+	if p.fmc.Spec.PlacementRef != nil {
+		name = p.fmc.Spec.PlacementRef.Name
+	}
+	var pl v1alpha1.Placement
+	err := p.r.Client.Get(ctx, types.NamespacedName{Namespace: p.fmc.Namespace, Name: name}, &pl)
+	if apierrors.IsNotFound(err) {
+		p.problem = &rollup.Problem{Reason: v1alpha1.ReasonPlacementNotFound, Message: fmt.Sprintf(
+			"spec.placementRef: there is no Placement %s/%s: create it, or name another one", p.fmc.Namespace, name)}
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Placement %s: %w", name, err)
+	}
+	return &pl.Spec, nil
+}
+
+// unfit is why nothing new may be placed on a member now, and whether that is likely to pass at once: the
+// hub has just started, say, and is about to connect.
+func (p *pass) unfit(m *v1alpha1.MemberCluster) (why string, passing bool) {
+	ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
+	switch {
+	case !m.DeletionTimestamp.IsZero():
+		return "is being deleted", false
+	case m.Spec.Suspend:
+		return "is suspended (spec.suspend)", false
+	case ready == nil || ready.Reason == v1alpha1.ReasonConnecting:
+		return "is not connected yet", true
+	case ready.Status != metav1.ConditionTrue:
+		return "cannot be used: " + ready.Reason, false
+	}
+	if _, err := p.r.Provider.Member(m.Name); err != nil {
+		return "is not connected", true
+	}
+	return "", false
+}
+
+// findSites lists the members that are chosen, and those that may still have something of ours.
+func (p *pass) findSites(members []v1alpha1.MemberCluster) {
+	var all []string
+	if p.decision != nil {
+		all = append(all, p.decision.Clusters...)
+	}
+	for _, c := range p.fmc.Status.Clusters {
+		all = append(all, c.Name)
+	}
+	all = append(all, p.ledger.Live()...)
+	registered := map[string]*v1alpha1.MemberCluster{}
+	for i := range members {
+		registered[members[i].Name] = &members[i]
+	}
+	slices.Sort(all)
+	for _, name := range slices.Compact(all) {
+		s := &site{name: name, chosen: p.decision != nil && slices.Contains(p.decision.Clusters, name)}
+		p.locate(s, registered[name])
+		p.sites = append(p.sites, s)
+	}
+	p.wanted.Hold = p.hold()
+}
+
+func (p *pass) locate(s *site, registered *v1alpha1.MemberCluster) {
+	var err error
+	if registered == nil {
+		p.removed(s)
+		return
+	}
+	if s.member, err = p.r.Provider.Member(s.name); err == nil {
+		p.checkIdentity(s)
+		return
+	}
+	state, known := p.r.Provider.State(s.name)
+	refused := meta.IsStatusConditionFalse(registered.Status.Conditions, v1alpha1.ConditionReady)
+	if known && state.Reason == v1alpha1.ReasonConnecting || !known && !refused {
+		s.still, s.connecting = true, true
+		return
+	}
+	s.heard = state.LastHeard
+	reason, message := state.Reason, state.Message
+	if reason == "" {
+		reason, message = v1alpha1.ReasonMemberUnreachable, "not connected"
+		if c := meta.FindStatusCondition(registered.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Status != metav1.ConditionTrue {
+			reason, message = c.Reason, c.Message
+		}
+	}
+	if s.heard.IsZero() && registered.Status.LastHeardTime != nil {
+		s.heard = registered.Status.LastHeardTime.Time
+	}
+	s.lost = &rollup.Problem{Reason: reason, Message: message}
+}
+
+// checkIdentity makes sure that a live run is looked for in the cluster that it was started in: another one
+// may have been registered under the name since.
+func (p *pass) checkIdentity(s *site) {
+	last := p.ledger.Last(s.name)
+	if last == nil || last.State.Ended() || last.ClusterUID == "" || last.ClusterUID == s.member.UID {
+		return
+	}
+	s.still, s.member = true, nil
+	s.lost = &rollup.Problem{Reason: v1alpha1.ReasonWrongCluster, Message: fmt.Sprintf(
+		"run %s was started in another cluster (UID %s) that had this name: register that cluster again under it to learn how the run ends", last.ID, last.ClusterUID)}
+}
+
+// removed is about a member that is no longer registered. What has ended there has ended; what is live is
+// unknown from now on.
+func (p *pass) removed(s *site) {
+	s.still, s.unregistered = true, true
+	last := p.ledger.Last(s.name)
+	if last != nil && !last.State.Ended() {
+		s.lost = &rollup.Problem{Reason: v1alpha1.ReasonMemberRemoved, Message: "its MemberCluster no longer exists: register the cluster again under this name to learn how the run ends"}
+		return
+	}
+	s.gone = !s.chosen
+}
+
+// hold is why no new run may begin anywhere: one is still live on a member that has left the placement,
+// and the run that moves must not be there twice.
+func (p *pass) hold() string {
+	if p.decision != nil && p.decision.Open {
+		return "" // nothing moves from one member to another
+	}
+	for _, name := range p.ledger.Live() {
+		if p.decision == nil || !slices.Contains(p.decision.Clusters, name) {
+			return "waiting for the run on " + name + " to end, which has left the placement"
+		}
+	}
+	return ""
+}
+
+// write writes the status if it has changed, and then sends the events. The write fails if anybody else has
+// written since the object was read, so that no ledger line is ever lost.
+func (p *pass) write(ctx context.Context) error {
+	status := rollup.Status(p.rollupInput())
+	if equality.Semantic.DeepEqual(status, p.fmc.Status) {
+		return nil
+	}
+	before := p.fmc.Status.DeepCopy()
+	p.fmc.Status = status
+	if err := p.r.Client.Status().Update(ctx, p.fmc); err != nil {
+		return err
+	}
+	for _, n := range append(p.events, troubles(before, &p.fmc.Status)...) {
+		p.r.Recorder.Eventf(p.fmc, n.about(), n.kind, n.reason, n.action, "%s", words.Safe(n.message, words.Note))
+	}
+	p.events = nil
+	return nil
+}
+
+// troubles are events for members that have got into trouble, or out of it.
+func troubles(before, after *v1alpha1.FleetMiniClusterStatus) []note {
+	was := map[string]v1alpha1.ClusterStatus{}
+	for _, c := range before.Clusters {
+		was[c.Name] = c
+	}
+	var out []note
+	for _, c := range after.Clusters {
+		old := was[c.Name]
+		trouble := c.Sync == v1alpha1.SyncUnknown || c.Reason == v1alpha1.ReasonConflict || c.Reason == v1alpha1.ReasonApplyFailed
+		switch {
+		case trouble && (old.Reason != c.Reason || old.Sync != c.Sync):
+			out = append(out, note{"Warning", c.Reason, "Observe", c.Name, c.Run, c.Name + ": " + c.Message})
+		case old.Sync == v1alpha1.SyncUnknown && c.Sync != v1alpha1.SyncUnknown:
+			out = append(out, note{"Normal", v1alpha1.ReasonConnected, "Observe", c.Name, c.Run, c.Name + ": heard from again"})
+		}
+	}
+	return out
+}
+
+func (p *pass) rollupInput() rollup.Input {
+	in := rollup.Input{
+		Generation: p.fmc.Generation, Revision: p.fmc.Annotations[v1alpha1.AnnotationSourceRevision],
+		Wanted: p.wanted, Problem: p.problem, Stalled: p.stalled, Decision: p.decision,
+		Ledger: p.ledger, Previous: p.fmc.Status, Now: p.r.Now(),
+	}
+	for _, s := range p.sites {
+		if s.gone {
+			continue
+		}
+		in.Members = append(in.Members, rollup.Member{
+			Name: s.name, Chosen: s.chosen, Lost: s.lost, LastHeard: s.heard, Failed: s.failed,
+			Connecting: s.connecting, Step: s.step, Run: p.ledger.Last(s.name), Job: s.job,
+		})
+	}
+	return in
+}
+
+func (p *pass) result() (reconcile.Result, error) {
+	return reconcile.Result{RequeueAfter: p.again}, nil
+}
+
+// lookAgain asks for another pass after d, or sooner.
+func (p *pass) lookAgain(d time.Duration) {
+	if d > 0 && (p.again == 0 || d < p.again) {
+		p.again = d
+	}
+}
+
+func (p *pass) note(kind, reason, action, cluster, run, message string) {
+	p.events = append(p.events, note{kind, reason, action, cluster, run, message})
+}
+
+// fresh makes sure that the cache is not behind, before something is done that the ledger in it calls for.
+func (p *pass) fresh(ctx context.Context) error {
+	var now v1alpha1.FleetMiniCluster
+	if err := p.r.APIReader.Get(ctx, client.ObjectKeyFromObject(p.fmc), &now); err != nil {
+		return err
+	}
+	if now.UID != p.fmc.UID || now.ResourceVersion != p.fmc.ResourceVersion {
+		return errBehind
+	}
+	return nil
+}
+
+var errBehind = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("fleetminiclusters").GroupResource(), "", errors.New("the cache is behind the hub"))
+
+func parseKey(s string) (types.NamespacedName, bool) {
+	namespace, name, ok := strings.Cut(s, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}, ok && namespace != "" && name != ""
+}

@@ -1,0 +1,180 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/gitsource/fetch"
+)
+
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",namespace=system,resources=secrets,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=system,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=system,resources=leases,verbs=get;create;update
+
+// mostGitTimeout is the upper bound of a GitSource's spec.timeout, which each fetch is given.
+const mostGitTimeout = 10 * time.Minute
+
+// Options of the manager.
+type Options struct {
+	// Namespace is the manager's own, which holds the members' kubeconfigs and the lease.
+	Namespace string
+	// LeaderElection makes a second manager wait until the first is gone.
+	LeaderElection bool
+	// MetricsAddress and ProbeAddress are HOST:PORT; "0" turns the server off.
+	MetricsAddress, ProbeAddress string
+	// Workers is how many FleetMiniClusters are reconciled at once.
+	Workers int
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// NewScheme returns a scheme with everything that the hub reads and writes.
+func NewScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	return scheme, nil
+}
+
+// NewManager connects to the hub and sets all controllers up. The manager is not started.
+func NewManager(ctx context.Context, cfg *rest.Config, o Options) (mcmanager.Manager, error) {
+	scheme, err := NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1 // the server's own flow control is the limit
+	cfg.UserAgent = "minifleet"
+	news := &news{}
+	local, err := manager.New(cfg, managerOptions(o, scheme))
+	if err != nil {
+		return nil, fmt.Errorf("setting up the manager: %w", err)
+	}
+	provider := clusters.NewProvider(local.GetLogger().WithName("clusters"), o.Now, news.bring)
+	mgr, err := mcmanager.WithMultiCluster(local, provider)
+	if err != nil {
+		return nil, err
+	}
+	hubUID, err := hubIdentity(ctx, mgr.GetLocalManager().GetAPIReader())
+	if err != nil {
+		return nil, err
+	}
+	if err := setUpControllers(mgr, provider, news, hubUID, o); err != nil {
+		return nil, err
+	}
+	return mgr, errors.Join(local.AddHealthzCheck("ping", healthz.Ping), local.AddReadyzCheck("caches", cachesFilled(local.GetCache())))
+}
+
+// cachesFilled is ready when the hub's objects have been read, whether or not this manager leads.
+func cachesFilled(c cache.Cache) healthz.Checker {
+	return func(req *http.Request) error {
+		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
+		defer cancel()
+		if !c.WaitForCacheSync(ctx) {
+			return errors.New("the hub's objects have not been read yet")
+		}
+		return nil
+	}
+}
+
+func managerOptions(o Options, scheme *runtime.Scheme) manager.Options {
+	return manager.Options{
+		Scheme:                        scheme,
+		LeaderElection:                o.LeaderElection,
+		LeaderElectionID:              "controller.minifleet.dev",
+		LeaderElectionNamespace:       o.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress:        o.ProbeAddress,
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				// Of all Secrets only the kubeconfigs are watched.
+				&corev1.Secret{}: {Namespaces: map[string]cache.Config{o.Namespace: {FieldSelector: fields.Everything()}}},
+			},
+		},
+		// Other Secrets are read one by one, when they are needed.
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+	}
+}
+
+// news is what connections have to tell: everything to the MemberCluster controller, and who comes and
+// goes to the FleetMiniCluster controller.
+type news struct {
+	members notifier[reconcile.Request]
+	fleet   notifier[mcreconcile.Request]
+}
+
+func (n *news) bring(member string, reachability bool) {
+	n.members.notify(member)
+	if reachability {
+		n.fleet.notify(member)
+	}
+}
+
+func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, news *news, hubUID string, o Options) error {
+	local := mgr.GetLocalManager()
+	recorder := local.GetEventRecorder("minifleet")
+	members := &MemberClusterReconciler{
+		Client: local.GetClient(), Cache: local.GetCache(), Provider: provider, Namespace: o.Namespace,
+		Recorder: recorder, Now: o.Now,
+	}
+	if err := members.setUp(local, &news.members); err != nil {
+		return fmt.Errorf("setting up the MemberCluster controller: %w", err)
+	}
+	fleet := &FleetMiniClusterReconciler{
+		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: provider, HubUID: hubUID,
+		Recorder: recorder, Now: o.Now,
+	}
+	if err := fleet.setUp(mgr, &news.fleet, o.Workers); err != nil {
+		return fmt.Errorf("setting up the FleetMiniCluster controller: %w", err)
+	}
+	sources := &GitSourceReconciler{
+		Client: local.GetClient(), Fetcher: &fetch.Fetcher{Timeout: mostGitTimeout}, Recorder: recorder, Now: o.Now,
+	}
+	if err := sources.setUp(local); err != nil {
+		return fmt.Errorf("setting up the GitSource controller: %w", err)
+	}
+	return nil
+}
+
+// hubIdentity is the UID of the hub's kube-system namespace: it tells fleets apart on shared members.
+func hubIdentity(ctx context.Context, reader client.Reader) (string, error) {
+	var ns corev1.Namespace
+	if err := reader.Get(ctx, client.ObjectKey{Name: "kube-system"}, &ns); err != nil {
+		return "", fmt.Errorf("reading the identity of the hub, the UID of namespace kube-system: %w", err)
+	}
+	return string(ns.UID), nil
+}
+
+// rateLimiter spaces the retries of one object, so that it is tried again well within a minute of
+// whatever was wrong being mended.
+func rateLimiter[T comparable]() workqueue.TypedRateLimiter[T] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[T](50*time.Millisecond, 30*time.Second)
+}
