@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlzap "sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/minifleet/minifleet/controllers"
+	"github.com/minifleet/minifleet/internal/version"
+)
+
+// serviceAccountNamespace is where a pod finds the namespace that it runs in.
+const serviceAccountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+type controllerFlags struct {
+	kubeconfig, logLevel string
+	development          bool
+	options              controllers.Options
+}
+
+func newController() *cobra.Command {
+	var f controllerFlags
+	cmd := &cobra.Command{
+		Use:   "controller",
+		Short: "Run the hub controller",
+		Long: "Runs the hub controller. Inside a cluster it uses the pod's service account, elsewhere --kubeconfig or\n" +
+			"the environment variable KUBECONFIG.",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub; empty: in-cluster, or $KUBECONFIG")
+	flags.StringVar(&f.options.Namespace, "namespace", "", "namespace of the members' kubeconfig Secrets and of the lease; empty: the pod's own, or minifleet-system")
+	flags.BoolVar(&f.options.LeaderElection, "leader-elect", true, "wait until no other controller is active")
+	flags.StringVar(&f.options.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 turns it off")
+	flags.StringVar(&f.options.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 turns it off")
+	flags.IntVar(&f.options.Workers, "workers", 32, "how many FleetMiniClusters are reconciled at once")
+	flags.StringVar(&f.logLevel, "log-level", "info", "one of debug, info, error")
+	flags.BoolVar(&f.development, "log-text", false, "log lines for people instead of JSON")
+	return cmd
+}
+
+func (f *controllerFlags) run(cmd *cobra.Command) error {
+	if err := f.setUpLogs(); err != nil {
+		return err
+	}
+	if f.options.Workers < 1 {
+		return invalid{fmt.Errorf("--workers must be at least 1")}
+	}
+	detectSilence()
+	cfg, err := f.restConfig()
+	if err != nil {
+		return err
+	}
+	if f.options.Namespace == "" {
+		f.options.Namespace = ownNamespace()
+	}
+	f.options.Now = time.Now
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	mgr, err := controllers.NewManager(ctx, cfg, f.options)
+	if err != nil {
+		return err
+	}
+	ctrl.Log.Info("starting", "version", version.String(), "namespace", f.options.Namespace)
+	return mgr.Start(ctx)
+}
+
+func (f *controllerFlags) setUpLogs() error {
+	var level zapcore.Level
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return invalid{fmt.Errorf("--log-level: %q is none of debug, info, error", f.logLevel)}
+	}
+	log := ctrlzap.New(ctrlzap.UseDevMode(false), ctrlzap.Level(zap.NewAtomicLevelAt(level)), func(o *ctrlzap.Options) {
+		encoder := zap.NewProductionEncoderConfig()
+		encoder.EncodeTime = zapcore.RFC3339TimeEncoder
+		o.Encoder = zapcore.NewJSONEncoder(encoder)
+		if f.development {
+			o.Encoder = zapcore.NewConsoleEncoder(encoder)
+		}
+	})
+	ctrl.SetLogger(log)
+	klog.SetLogger(log.WithName("client-go"))
+	return nil
+}
+
+// detectSilence makes the Kubernetes client libraries notice a connection that has gone silent within 15
+// seconds rather than 45. They take these settings from the environment only.
+func detectSilence() {
+	for name, seconds := range map[string]string{"HTTP2_READ_IDLE_TIMEOUT_SECONDS": "10", "HTTP2_PING_TIMEOUT_SECONDS": "5"} {
+		if os.Getenv(name) == "" {
+			_ = os.Setenv(name, seconds) // fails for malformed names only
+		}
+	}
+}
+
+func (f *controllerFlags) restConfig() (*rest.Config, error) {
+	if f.kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+		if cfg, err := rest.InClusterConfig(); err == nil {
+			return cfg, nil
+		}
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, invalid{fmt.Errorf("no connection to a hub: give --kubeconfig or set KUBECONFIG: %w", err)}
+	}
+	return cfg, nil
+}
+
+func ownNamespace() string {
+	if body, err := os.ReadFile(serviceAccountNamespace); err == nil {
+		if ns := strings.TrimSpace(string(body)); ns != "" {
+			return ns
+		}
+	}
+	return "minifleet-system"
+}

@@ -1,0 +1,12 @@
+// Minifleet is a multi-cluster GitOps controller for Flux Framework MiniClusters.
+package main
+
+import (
+	"os"
+
+	"github.com/minifleet/minifleet/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
