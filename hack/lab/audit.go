@@ -1,0 +1,87 @@
+package lab
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+)
+
+// AuditEvent is one answered request in an API server's audit log: the fields that tests ask about.
+type AuditEvent struct {
+	AuditID    string    `json:"auditID"`
+	Verb       string    `json:"verb"`
+	RequestURI string    `json:"requestURI"`
+	UserAgent  string    `json:"userAgent"`
+	Received   time.Time `json:"requestReceivedTimestamp"`
+	User       struct {
+		Username string   `json:"username"`
+		Groups   []string `json:"groups"`
+	} `json:"user"`
+	// Object is what the request was about; nil for a URL that is no object's. On a create, Name may
+	// be empty.
+	Object *struct {
+		Group       string `json:"apiGroup"`
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+		UID         string `json:"uid"`
+	} `json:"objectRef"`
+	Response struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+	// RequestObject is what was sent, if the log's level is Request or more.
+	RequestObject json.RawMessage `json:"requestObject"`
+}
+
+// Write says whether the request was one to change something.
+func (e *AuditEvent) Write() bool {
+	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)
+}
+
+// ReadAudit returns the answered requests in an audit log, in the order in which they were answered.
+// A watch is answered when it ends. A line that is still being written is left out.
+func ReadAudit(path string) ([]AuditEvent, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	var events []AuditEvent
+	lines := bufio.NewReader(file)
+	for number := 1; ; number++ {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return events, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var event struct {
+			AuditEvent
+			Stage string `json:"stage"`
+		}
+		if err := json.Unmarshal(line, &event); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, number, err)
+		}
+		if event.Stage == "ResponseComplete" {
+			events = append(events, event.AuditEvent)
+		}
+	}
+}
+
+// auditPolicy logs every request once, when it has been answered, but for questions about health.
+func auditPolicy(level string) []byte {
+	return []byte(`apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- level: None
+  nonResourceURLs: ["/readyz*", "/livez*", "/healthz*"]
+- level: ` + level + "\n")
+}
