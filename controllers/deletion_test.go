@@ -1,0 +1,105 @@
+package controllers_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/hack/lab"
+)
+
+var _ = Describe("The deletion of a FleetMiniCluster", func() {
+	It("waits for a member that is away, says so, and ends when that is back", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		proxy, kubeconfig := through(labs.Cluster("basalt"))
+		w.register(ctx, "here", labs.Cluster("alpine").Kubeconfig())
+		w.register(ctx, "away", kubeconfig)
+		w.run(ctx, "both", held)
+		Eventually(w.line).WithArguments(ctx, "both").Should(Equal("True Synced Synced Progressing 2/2"))
+		Expect(proxy.SetMode(lab.Refuse)).To(Succeed())
+		Expect(hub.Delete(ctx, w.get(ctx, "both"))).To(Succeed())
+		Eventually(func() *batchv1.Job { return job(ctx, "alpine", w.name, "both") }).Should(BeNil())
+		Eventually(func(g Gomega) {
+			c := meta.FindStatusCondition(w.get(ctx, "both").Status.Conditions, v1alpha1.ConditionReady)
+			g.Expect(c).NotTo(BeNil())
+			g.Expect(c.Reason).To(Equal("Deleting"))
+			g.Expect(c.Message).To(ContainSubstring(w.member("away")))
+			g.Expect(c.Message).NotTo(ContainSubstring(w.member("here")))
+		}).Should(Succeed())
+		Consistently(w.exists).WithArguments(ctx, "both").Should(BeTrue())
+		Expect(job(ctx, "basalt", w.name, "both")).NotTo(BeNil())
+		Expect(proxy.SetMode(lab.Pass)).To(Succeed())
+		Eventually(w.exists).WithArguments(ctx, "both").Should(BeFalse())
+		Expect(job(ctx, "basalt", w.name, "both")).To(BeNil())
+	})
+
+	It("does not wait for a member that is no longer registered, and says so", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
+		w.run(ctx, "orphan", held)
+		Eventually(w.line).WithArguments(ctx, "orphan").Should(Equal("True Synced Synced Progressing 1/1"))
+		Expect(hub.Delete(ctx, w.memberCluster(ctx, "a"))).To(Succeed())
+		Eventually(w.on).WithArguments(ctx, "orphan", "a").Should(Equal("Unknown Unknown"))
+		Expect(hub.Delete(ctx, w.get(ctx, "orphan"))).To(Succeed())
+		Eventually(w.exists).WithArguments(ctx, "orphan").Should(BeFalse())
+		Eventually(events).WithArguments(ctx, "orphan").Should(ContainElement("MemberRemoved"))
+		Expect(job(ctx, "alpine", w.name, "orphan")).NotTo(BeNil(), "nothing is deleted where MiniFleet may not go any more")
+	})
+
+	It("never deletes what carries the origin of another hub, or of another object", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
+		f := w.run(ctx, "mine", held)
+		Eventually(w.line).WithArguments(ctx, "mine").Should(Equal("True Synced Synced Progressing 1/1"))
+		own := job(ctx, "alpine", w.name, "mine").Annotations
+		origins := map[string]map[string]string{
+			"of-another-hub":    {v1alpha1.AnnotationHubUID: "another", v1alpha1.AnnotationOwner: w.name + "/mine", v1alpha1.AnnotationOwnerUID: string(f.UID)},
+			"of-another-object": {v1alpha1.AnnotationHubUID: own[v1alpha1.AnnotationHubUID], v1alpha1.AnnotationOwner: w.name + "/mine", v1alpha1.AnnotationOwnerUID: "another"},
+			"of-nobody":         nil,
+		}
+		var theirs []client.Object
+		for name, annotations := range origins {
+			theirs = append(theirs, foreign(w.name, name, annotations)...)
+		}
+		for _, obj := range theirs {
+			Expect(admins["alpine"].Create(ctx, obj)).To(Succeed())
+		}
+		Expect(hub.Delete(ctx, w.get(ctx, "mine"))).To(Succeed())
+		Eventually(w.exists).WithArguments(ctx, "mine").Should(BeFalse())
+		Expect(job(ctx, "alpine", w.name, "mine")).To(BeNil())
+		for _, obj := range theirs {
+			uid := obj.GetUID()
+			Expect(admins["alpine"].Get(ctx, client.ObjectKeyFromObject(obj), obj)).To(Succeed())
+			Expect(obj.GetUID()).To(Equal(uid))
+			Expect(obj.GetDeletionTimestamp()).To(BeNil())
+		}
+		var left corev1.ConfigMapList
+		Expect(admins["alpine"].List(ctx, &left, client.InNamespace(w.name), client.MatchingLabels{v1alpha1.LabelOwner: "mine"})).To(Succeed())
+		Expect(left.Items).To(HaveLen(len(origins)))
+	})
+})
+
+// foreign returns an object of each kind under the labels of a FleetMiniCluster that is called mine.
+func foreign(namespace, name string, annotations map[string]string) []client.Object {
+	named := metav1.ObjectMeta{
+		Namespace: namespace, Name: name, Annotations: annotations,
+		Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelOwner: "mine"},
+	}
+	return []client.Object{
+		&corev1.ConfigMap{ObjectMeta: *named.DeepCopy()},
+		&corev1.Secret{ObjectMeta: *named.DeepCopy()},
+		&corev1.Service{ObjectMeta: *named.DeepCopy(), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}},
+		&batchv1.Job{ObjectMeta: *named.DeepCopy(), Spec: batchv1.JobSpec{
+			Suspend: ptr.To(true),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "x", Image: "example.org/x"}},
+			}},
+		}},
+	}
+}

@@ -1,0 +1,105 @@
+package controllers_test
+
+import (
+	"encoding/pem"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/minifleet/minifleet/hack/lab"
+)
+
+// gate is an HTTPS server in front of an API server that understands requests, where lab.Proxy sees only
+// bytes: it can lose the reply to one write, or lead to another cluster from one request to the next.
+type gate struct {
+	server *httptest.Server
+	target atomic.Pointer[target]
+	// acted is asked about every write that the API server has acted upon; true loses the reply. It may
+	// be nil.
+	acted atomic.Pointer[func(*http.Request) bool]
+}
+
+type target struct {
+	host      string
+	transport http.RoundTripper
+}
+
+var errReplyLost = errors.New("the reply is lost")
+
+func newGate(c *lab.Cluster) *gate {
+	GinkgoHelper()
+	g := &gate{}
+	g.lead(c)
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "https", Host: g.target.Load().host})
+			r.Out.Header.Del("Authorization") // the gate goes through as the administrator
+		},
+		Transport:      g,
+		FlushInterval:  -1, // watches are streams
+		ModifyResponse: g.modify,
+		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorLog:       log.New(io.Discard, "", 0),
+	}
+	g.server = httptest.NewUnstartedServer(proxy)
+	g.server.EnableHTTP2 = true
+	g.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	g.server.StartTLS()
+	DeferCleanup(func() {
+		g.server.CloseClientConnections()
+		g.server.Close()
+	})
+	return g
+}
+
+// lead lets the next requests go to this cluster. Connections stay open, as they do behind a load balancer.
+func (g *gate) lead(c *lab.Cluster) {
+	GinkgoHelper()
+	cfg, err := c.RESTConfig()
+	Expect(err).NotTo(HaveOccurred())
+	transport, err := rest.TransportFor(cfg)
+	Expect(err).NotTo(HaveOccurred())
+	g.target.Store(&target{host: c.Address(), transport: transport})
+}
+
+// RoundTrip implements http.RoundTripper.
+func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
+	return g.target.Load().transport.RoundTrip(req)
+}
+
+func (g *gate) modify(resp *http.Response) error {
+	if acted := g.acted.Load(); resp.Request.Method != http.MethodGet && acted != nil && (*acted)(resp.Request) {
+		return errReplyLost
+	}
+	return nil
+}
+
+// onWrite sets what is asked about writes.
+func (g *gate) onWrite(acted func(*http.Request) bool) { g.acted.Store(&acted) }
+
+// kubeconfig leads through the gate.
+func (g *gate) kubeconfig() []byte {
+	GinkgoHelper()
+	cfg := clientcmdapi.NewConfig()
+	cfg.Clusters["gate"] = &clientcmdapi.Cluster{
+		Server:                   g.server.URL,
+		CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.server.Certificate().Raw}),
+	}
+	cfg.AuthInfos["gate"] = &clientcmdapi.AuthInfo{Token: "anybody"}
+	cfg.Contexts["gate"] = &clientcmdapi.Context{Cluster: "gate", AuthInfo: "gate"}
+	cfg.CurrentContext = "gate"
+	out, err := clientcmd.Write(*cfg)
+	Expect(err).NotTo(HaveOccurred())
+	return out
+}

@@ -1,0 +1,119 @@
+package controllers_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/controllers"
+	"github.com/minifleet/minifleet/hack/lab"
+	"github.com/minifleet/minifleet/internal/cli"
+)
+
+const (
+	// managerNamespace is where the kubeconfigs of the members are.
+	managerNamespace = "minifleet-system"
+	// beMinifleet makes this test program be minifleet, so that what is tested is what was compiled: a
+	// process of its own can be killed in the middle of a write, and started again.
+	beMinifleet = "MINIFLEET_TEST_BE_MINIFLEET"
+)
+
+// What all tests share: the clusters. Each test works in a namespace of its own and registers the members
+// that it needs.
+var (
+	labs          *lab.Lab
+	hub           client.Client
+	admins        = map[string]client.Client{}
+	hubKubeconfig string
+	workDir       string
+	minifleet     *lab.Process
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beMinifleet) != "" {
+		os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+func TestWithAPIServers(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(60 * time.Second)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	SetDefaultConsistentlyDuration(2 * time.Second)
+	RunSpecs(t, "Controllers")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	var err error
+	workDir, err = os.MkdirTemp("", "minifleet-controllers-")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(os.RemoveAll, workDir)
+
+	specs := []lab.ClusterSpec{{Name: "hub", Controllers: true}}
+	for _, name := range []string{"alpine", "basalt"} {
+		specs = append(specs, lab.ClusterSpec{Name: name, PodSeconds: 1, Nodes: []lab.Node{{Name: name, CPU: "64", Memory: "256Gi"}}})
+	}
+	labs, err = lab.Start(context.WithoutCancel(ctx), lab.Options{
+		Dir: filepath.Join(workDir, "lab"), Clusters: specs, Progress: func(s string) { GinkgoWriter.Println(s) },
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() error { return labs.Stop() })
+
+	hub = clientOf(labs.Cluster("hub"))
+	for _, name := range []string{"alpine", "basalt"} {
+		admins[name] = clientOf(labs.Cluster(name))
+	}
+	root, err := lab.RepositoryRoot()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(labs.Cluster("hub").ApplyCRDs(ctx, filepath.Join(root, "config", "crd", "bases"))).To(Succeed())
+	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}})).To(Succeed())
+
+	hubKubeconfig = filepath.Join(workDir, "hub.kubeconfig")
+	self, err := os.Executable()
+	Expect(err).NotTo(HaveOccurred())
+	minifleet = &lab.Process{
+		Name: "controller", Path: self,
+		Args: []string{"controller", "--kubeconfig", hubKubeconfig, "--namespace", managerNamespace, "--leader-elect=false",
+			"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--workers", "8"},
+		Env:     []string{beMinifleet + "=1"},
+		PidsDir: filepath.Join(workDir, "pids"), LogsDir: filepath.Join(workDir, "logs"),
+	}
+	DeferCleanup(func() error { return minifleet.Kill() })
+	startMinifleet(labs.Cluster("hub").Kubeconfig())
+}, NodeTimeout(5*time.Minute))
+
+var _ = ReportAfterEach(func(report SpecReport) {
+	if report.Failed() && minifleet != nil {
+		if log, err := os.ReadFile(minifleet.LogPath()); err == nil {
+			AddReportEntry("end of MiniFleet's log", string(log[max(0, len(log)-6000):]))
+		}
+	}
+})
+
+// startMinifleet starts MiniFleet with this kubeconfig of the hub.
+func startMinifleet(kubeconfig []byte) {
+	GinkgoHelper()
+	Expect(os.WriteFile(hubKubeconfig, kubeconfig, 0o600)).To(Succeed())
+	Expect(minifleet.Start()).To(Succeed())
+}
+
+func clientOf(c *lab.Cluster) client.Client {
+	GinkgoHelper()
+	cfg, err := c.RESTConfig()
+	Expect(err).NotTo(HaveOccurred())
+	cfg.UserAgent = "test"
+	scheme, err := controllers.NewScheme()
+	Expect(err).NotTo(HaveOccurred())
+	out, err := client.New(cfg, client.Options{Scheme: scheme})
+	Expect(err).NotTo(HaveOccurred())
+	return out
+}
