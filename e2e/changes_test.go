@@ -1,0 +1,95 @@
+package e2e
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/utils/ptr"
+)
+
+var _ = Describe("Changes", func() {
+	It("lets a live run end before the edited one starts", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.commit("add", map[string]string{"a.yaml": miniCluster("edit").on("north").held().yaml()})
+		Eventually(w.line).WithArguments(ctx, "edit").Should(HavePrefix("True Synced Progressing"))
+		first := w.job(ctx, "alpine", "edit")
+		w.commit("edit", map[string]string{"a.yaml": miniCluster("edit").on("north").of("example.org/lammps:2").yaml()})
+		Eventually(w.ready).WithArguments(ctx, "edit").Should(Equal("False WaitingForCompletion"))
+		Consistently(func() any { return w.job(ctx, "alpine", "edit").UID }, 2*second).Should(Equal(first.UID))
+		_, err := fleet.Cluster("alpine").Release(ctx, w.name, "", 0)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(w.line).WithArguments(ctx, "edit").Should(Equal("True Synced Healthy 1/1 2/2"))
+		Eventually(func() string { return w.image(ctx, "edit") }).Should(Equal("example.org/lammps:2"))
+		Expect(w.jobsMade("")).To(Equal(2))
+		Expect(w.fmc(ctx, "edit").Status.Runs).To(HaveLen(2))
+	})
+
+	It("replaces a live run when onChange says so", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		fmc := func(image string) string {
+			return "apiVersion: minifleet.dev/v1alpha1\nkind: FleetMiniCluster\nmetadata:\n  name: swap\nspec:\n  onChange: Replace\n" +
+				"  placementRef:\n    name: north\n  miniCluster:\n    size: 2\n    pod:\n      annotations:\n        lab.minifleet.dev/hold: \"true\"\n" +
+				"    containers:\n      - image: " + image + "\n        command: sleep infinity\n"
+		}
+		w.commit("add", map[string]string{"a.yaml": fmc("example.org/app:1")})
+		Eventually(w.line).WithArguments(ctx, "swap").Should(HavePrefix("True Synced Progressing"))
+		w.commit("edit", map[string]string{"a.yaml": fmc("example.org/app:2")})
+		Eventually(func() string { return w.image(ctx, "swap") }).Should(Equal("example.org/app:2"))
+		Eventually(w.line).WithArguments(ctx, "swap").Should(Equal("True Synced Progressing 1/1 2/2"))
+		Expect(w.fmc(ctx, "swap").Status.Runs[0].State).To(BeEquivalentTo("Replaced"))
+		Expect(w.jobsMade("")).To(Equal(2))
+	})
+
+	It("scales an elastic MiniCluster in place, within its bounds", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.commit("add", map[string]string{"a.yaml": miniCluster("elastic").on("north").pods(2).upTo(4).held().yaml()})
+		Eventually(w.line).WithArguments(ctx, "elastic").Should(Equal("True Synced Progressing 1/1 2/2"))
+		w.kubectl("scale", "fmc/elastic", "--replicas=4")
+		Eventually(w.line).WithArguments(ctx, "elastic").Should(Equal("True Synced Progressing 1/1 4/4"))
+		Expect(w.kubectlFails("scale", "fmc/elastic", "--replicas=5")).To(ContainSubstring("maxSize"))
+		Consistently(w.line, 3*second).WithArguments(ctx, "elastic").Should(Equal("True Synced Progressing 1/1 4/4"))
+		w.kubectl("scale", "fmc/elastic", "--replicas=2")
+		Eventually(w.line).WithArguments(ctx, "elastic").Should(Equal("True Synced Progressing 1/1 2/2"))
+		Eventually(func() int32 { return w.job(ctx, "alpine", "elastic").Status.Active }).Should(BeEquivalentTo(2))
+		Consistently(w.line, 2*second).WithArguments(ctx, "elastic").Should(Equal("True Synced Progressing 1/1 2/2"))
+		Expect(w.jobsMade("")).To(Equal(1), "a resize is no new run")
+	})
+
+	It("suspends and resumes a live run", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.commit("add", map[string]string{"a.yaml": "apiVersion: minifleet.dev/v1alpha1\nkind: FleetMiniCluster\nmetadata:\n  name: nap\nspec:\n" +
+			"  placementRef:\n    name: north\n  miniCluster:\n    size: 2\n    pod:\n      annotations:\n        lab.minifleet.dev/hold: \"true\"\n" +
+			"    containers:\n      - image: example.org/app\n        command: sleep infinity\n"})
+		Eventually(w.line).WithArguments(ctx, "nap").Should(Equal("True Synced Progressing 1/1 2/2"))
+		run(w.dir, "sed", "-i", "s/^spec:/spec:\\n  suspend: true/", "a.yaml")
+		w.commit("suspend", nil)
+		Eventually(w.line).WithArguments(ctx, "nap").Should(HavePrefix("True Synced Suspended"))
+		Eventually(func() int32 { return w.job(ctx, "alpine", "nap").Status.Active }).Should(BeZero())
+		run(w.dir, "sed", "-i", "/suspend: true/d", "a.yaml")
+		w.commit("resume", nil)
+		Eventually(w.line).WithArguments(ctx, "nap").Should(Equal("True Synced Progressing 1/1 2/2"))
+		Expect(w.jobsMade("")).To(Equal(1))
+	})
+
+	It("says clearly that no member matches, and places when one does", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.place(ctx, "moon", map[string]string{"site": "moon"}, ptr.To[int32](1))
+		w.commit("add", map[string]string{"a.yaml": miniCluster("far").on("moon").yaml(), "b.yaml": miniCluster("lost").on("nowhere").yaml()})
+		Eventually(w.ready).WithArguments(ctx, "far").Should(Equal("False NoClusterMatches"))
+		Eventually(w.ready).WithArguments(ctx, "lost").Should(Equal("False PlacementNotFound"))
+		w.kubectl("label", "mcl", "cinder", "site=moon", "--overwrite")
+		DeferCleanup(func() { w.kubectl("label", "mcl", "cinder", "site=south", "--overwrite") })
+		Eventually(w.line).WithArguments(ctx, "far").Should(HavePrefix("True Synced Healthy 1/1"))
+		w.place(ctx, "nowhere", map[string]string{"gpu": "true"}, ptr.To[int32](1))
+		Eventually(w.line).WithArguments(ctx, "lost").Should(HavePrefix("True Synced Healthy 1/1"))
+	})
+})
+
+func (w *world) image(ctx context.Context, name string) string {
+	j := w.job(ctx, "alpine", name)
+	if j == nil {
+		return ""
+	}
+	return j.Spec.Template.Spec.Containers[0].Image
+}

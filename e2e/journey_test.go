@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/minifleet/minifleet/hack/lab"
+)
+
+var _ = Describe("From git push to runs", func() {
+	It("places, runs and reports MiniClusters", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.commit("add two", map[string]string{
+			"lammps.yaml": miniCluster("lammps").pods(4).yaml(),
+			"osu.yaml":    miniCluster("osu").on("south").yaml(),
+		})
+		Eventually(w.line).WithArguments(ctx, "lammps").Should(Equal("True Synced Healthy 1/1 4/4"))
+		Eventually(w.line).WithArguments(ctx, "osu").Should(Equal("True Synced Healthy 2/2 4/4"))
+		w.kubectl("wait", "--for=condition=Complete", "fmc/lammps", "--timeout=10s")
+
+		Expect(w.where(ctx, "lammps")).To(HaveLen(1))
+		Expect(w.where(ctx, "osu")).To(Equal([]string{"basalt", "cinder"}))
+		Expect(w.jobsMade("lammps")).To(Equal(1))
+		Expect(w.jobsMade("osu")).To(Equal(2))
+
+		table := w.kubectl("get", "fmc")
+		Expect(strings.Fields(strings.SplitN(table, "\n", 2)[0])).To(Equal(
+			[]string{"NAME", "READY", "SYNC", "HEALTH", "CLUSTERS", "PODS", "REVISION", "AGE"}))
+		Expect(table).To(MatchRegexp(`lammps +True +Synced +Healthy +1/1 +4/4 +m[a-z]+@[0-9a-f]{7} `))
+		Expect(w.kubectl("get", "gs")).To(MatchRegexp(`world-\d+ +True +m[a-z]+@[0-9a-f]{7} +2 `))
+		Expect(w.kubectl("get", "mcl")).To(MatchRegexp(`alpine +True +v1\.\d+\.\d+\S* +2 +\d+\S*/96 `))
+		Expect(w.kubectl("describe", "fmc", "lammps")).To(And(
+			ContainSubstring("Placed"), ContainSubstring("RunStarted"), ContainSubstring("RunSucceeded")))
+	})
+
+	It("puts the CURVE key into Secrets only, and the same one on every member", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.commit("add", map[string]string{"a.yaml": miniCluster("keyed").on("south").yaml()})
+		Eventually(w.line).WithArguments(ctx, "keyed").Should(HavePrefix("True Synced Healthy"))
+		key := w.curveKey(ctx, "basalt", "keyed")
+		Expect(key).NotTo(BeEmpty())
+		Expect(w.curveKey(ctx, "cinder", "keyed")).To(Equal(key))
+
+		log, err := os.ReadFile(controller.LogPath())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(log)).NotTo(ContainSubstring(key))
+		Expect(w.kubectl("get", "fmc,gs,events", "-o", "yaml")).NotTo(ContainSubstring(key))
+		for _, member := range []string{"basalt", "cinder"} {
+			Expect(w.configMaps(ctx, member)).NotTo(ContainSubstring(key))
+		}
+	})
+
+	It("runs real manifests unchanged", func(ctx SpecContext) {
+		root, err := lab.RepositoryRoot()
+		Expect(err).NotTo(HaveOccurred())
+		corpus := filepath.Join(root, "..", "shared", "corpus")
+		if _, err := os.Stat(corpus); err != nil {
+			Skip("the corpus of real manifests is not beside this repository")
+		}
+		w := newWorld(ctx)
+		files := map[string]string{}
+		for _, name := range []string{"tests-lammps", "tests-osu-benchmarks", "tests-batch", "tests-singularity"} {
+			body, err := os.ReadFile(filepath.Join(corpus, name, "minicluster.yaml"))
+			Expect(err).NotTo(HaveOccurred())
+			// They are all called flux-sample; a fleet tells MiniClusters apart by name.
+			files[name+".yaml"] = strings.Replace(string(body), "name: flux-sample", "name: "+name, 1)
+		}
+		w.commit("add real ones", files)
+		for _, name := range []string{"tests-lammps", "tests-osu-benchmarks", "tests-batch", "tests-singularity"} {
+			Eventually(w.line).WithContext(ctx).WithArguments(ctx, name).Should(HavePrefix("True Synced Healthy 1/1"), name)
+		}
+	})
+
+	It("removes from every member what is deleted from Git", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.commit("add three", map[string]string{
+			"a.yaml": miniCluster("stays").yaml(), "b.yaml": miniCluster("stays-too").yaml(), "c.yaml": miniCluster("goes").on("south").yaml(),
+		})
+		Eventually(w.line).WithArguments(ctx, "goes").Should(HavePrefix("True Synced Healthy 2/2"))
+		Eventually(w.line).WithArguments(ctx, "stays").Should(HavePrefix("True Synced Healthy 1/1"))
+		w.commit("remove one", map[string]string{"c.yaml": ""})
+		Eventually(func() string { return w.fmc(ctx, "goes").Name }).Should(BeEmpty())
+		Expect(w.leftovers(ctx, "goes")).To(BeEmpty())
+		Consistently(w.line, 2*second).WithArguments(ctx, "stays").Should(HavePrefix("True Synced Healthy 1/1"))
+	})
+
+	It("reports a broken file and applies the good ones beside it", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.commit("add good", map[string]string{"good.yaml": miniCluster("good").yaml(), "later.yaml": miniCluster("later-broken").yaml()})
+		Eventually(w.line).WithArguments(ctx, "good").Should(HavePrefix("True Synced Healthy"))
+		w.commit("break one, add one", map[string]string{
+			"later.yaml": "apiVersion: flux-framework.org/v1alpha2\nkind: MiniCluster\nmetadata:\n  name: later-broken\nspec:\n  size: many\n",
+			"new.yaml":   miniCluster("new").yaml(),
+		})
+		Eventually(w.line).WithArguments(ctx, "new").Should(HavePrefix("True Synced Healthy"))
+		c := w.sourceReady(ctx)
+		Expect(c.Reason).To(Equal("ProblemsFound"))
+		Expect(c.Message).To(And(ContainSubstring("later.yaml:6"), ContainSubstring("size")))
+		Expect(w.fmc(ctx, "later-broken").Name).To(Equal("later-broken"), "what a broken file declared is kept")
+		Expect(w.fmc(ctx, "later-broken").DeletionTimestamp).To(BeNil())
+	})
+
+	It("deletes nothing when the tree is empty, until a person approves", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.commit("add", map[string]string{"a.yaml": miniCluster("one").yaml(), "b.yaml": miniCluster("two").yaml()})
+		Eventually(w.line).WithArguments(ctx, "two").Should(HavePrefix("True Synced Healthy"))
+		w.commit("remove all", map[string]string{"a.yaml": "", "b.yaml": ""})
+		Eventually(func() string { return w.sourceReady(ctx).Reason }).Should(Equal("PruneBlocked"))
+		Consistently(func() bool { return w.fmc(ctx, "one").DeletionTimestamp == nil && w.fmc(ctx, "one").Name != "" }, 3*second).Should(BeTrue())
+
+		var revision string
+		Eventually(func() string {
+			revision = w.kubectl("get", "gs", w.name, "-o", "jsonpath={.status.revision}")
+			return w.sourceReady(ctx).Message
+		}).Should(ContainSubstring("minifleet.dev/approve-prune="))
+		w.kubectl("annotate", "gitsource", w.name, "minifleet.dev/approve-prune="+revision)
+		Eventually(func() string { return w.fmc(ctx, "one").Name + w.fmc(ctx, "two").Name }).Should(BeEmpty())
+	})
+
+	It("keeps everything while the Git server is down", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.commit("add", map[string]string{"a.yaml": miniCluster("kept").yaml()})
+		Eventually(w.line).WithArguments(ctx, "kept").Should(HavePrefix("True Synced Healthy"))
+		Expect(git.Stop()).To(Succeed())
+		DeferCleanup(func() { _ = git.Start() })
+		Eventually(func() string { return w.sourceReady(ctx).Reason }).Should(Equal("Unreachable"))
+		Expect(w.sourceReady(ctx).Message).To(ContainSubstring("stays applied"))
+		Expect(w.line(ctx, "kept")).To(HavePrefix("True Synced Healthy"))
+		Expect(git.Start()).To(Succeed())
+		w.commit("add another", map[string]string{"b.yaml": miniCluster("after").yaml()})
+		Eventually(w.line).WithArguments(ctx, "after").Should(HavePrefix("True Synced Healthy"))
+	})
+})
+
+// leftovers lists what members still have of a MiniCluster.
+func (w *world) leftovers(ctx context.Context, name string) []string {
+	var out []string
+	for member := range memberLabels {
+		for _, o := range w.owned(ctx, member) {
+			if strings.Contains(o, "/"+name) {
+				out = append(out, member+": "+o)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/controllers"
+	"github.com/minifleet/minifleet/hack/lab"
+)
+
+// managerNamespace is where the kubeconfigs of the members are.
+const managerNamespace = "minifleet-system"
+
+// The fleet that all tests share. Each test works in a namespace and a repository of its own.
+var (
+	fleet      *lab.Lab
+	hub        client.Client
+	members    = map[string]client.Client{}
+	git        *lab.GitServer
+	controller *lab.Process
+	workDir    string
+)
+
+// memberLabels are the labels of the members.
+var memberLabels = map[string]map[string]string{
+	"alpine": {"site": "north", "gpu": "true"},
+	"basalt": {"site": "south", "gpu": "true"},
+	"cinder": {"site": "south"},
+}
+
+func TestE2E(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(60 * time.Second)
+	SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
+	RunSpecs(t, "MiniFleet")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	var err error
+	workDir, err = os.MkdirTemp("", "minifleet-e2e-")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(os.RemoveAll, workDir)
+
+	specs := []lab.ClusterSpec{{Name: "hub", Controllers: true}}
+	for _, name := range []string{"alpine", "basalt", "cinder"} {
+		specs = append(specs, lab.ClusterSpec{Name: name, PodSeconds: 3, Nodes: []lab.Node{
+			{Name: name + "-0", CPU: "64", Memory: "256Gi"}, {Name: name + "-1", CPU: "32", Memory: "128Gi"},
+		}})
+	}
+	fleet, err = lab.Start(context.WithoutCancel(ctx), lab.Options{
+		Dir: filepath.Join(workDir, "lab"), Clusters: specs, Progress: func(s string) { GinkgoWriter.Println(s) },
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() error { return fleet.Stop() })
+
+	git, err = lab.NewGitServer(filepath.Join(workDir, "repositories"))
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() error { return git.Stop() })
+
+	hub = clientOf(fleet.Cluster("hub"))
+	root, err := lab.RepositoryRoot()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(fleet.Cluster("hub").ApplyCRDs(ctx, filepath.Join(root, "config", "crd", "bases"))).To(Succeed())
+	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}})).To(Succeed())
+	for name, labels := range memberLabels {
+		members[name] = clientOf(fleet.Cluster(name))
+		register(ctx, name, labels, fleet.Cluster(name).Kubeconfig())
+	}
+	startController(filepath.Join(root, "bin", "minifleet"))
+	Eventually(func(g Gomega) {
+		for name := range memberLabels {
+			g.Expect(memberCondition(ctx, name)).To(Equal("True Connected"))
+		}
+	}).Should(Succeed())
+}, NodeTimeout(5*time.Minute))
+
+var _ = ReportAfterEach(func(report SpecReport) {
+	if report.Failed() && controller != nil {
+		if log, err := os.ReadFile(controller.LogPath()); err == nil {
+			AddReportEntry("end of the controller's log", string(log[max(0, len(log)-6000):]))
+		}
+	}
+})
+
+func clientOf(c *lab.Cluster) client.Client {
+	cfg, err := c.RESTConfig()
+	Expect(err).NotTo(HaveOccurred())
+	cfg.QPS = -1
+	cfg.UserAgent = "e2e"
+	scheme, err := controllers.NewScheme()
+	Expect(err).NotTo(HaveOccurred())
+	out, err := client.New(cfg, client.Options{Scheme: scheme})
+	Expect(err).NotTo(HaveOccurred())
+	return out
+}
+
+// register makes a MemberCluster and its kubeconfig Secret.
+func register(ctx context.Context, name string, labels map[string]string, kubeconfig []byte) {
+	GinkgoHelper()
+	Expect(hub.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: name},
+		Data:       map[string][]byte{v1alpha1.KubeconfigKey: kubeconfig},
+	})).To(Succeed())
+	Expect(hub.Create(ctx, &v1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Spec:       v1alpha1.MemberClusterSpec{KubeconfigSecretRef: v1alpha1.LocalReference{Name: name}},
+	})).To(Succeed())
+}
+
+// startController starts the binary and leaves it running until the suite ends.
+func startController(binary string) {
+	GinkgoHelper()
+	Expect(binary).To(BeAnExistingFile(), "build it with `make build`")
+	controller = &lab.Process{
+		Name: "controller", Path: binary,
+		Args: []string{"controller", "--kubeconfig", fleet.Cluster("hub").KubeconfigPath(), "--namespace", managerNamespace,
+			"--leader-elect=false", "--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--log-level", "debug"},
+		PidsDir: filepath.Join(workDir, "pids"), LogsDir: filepath.Join(workDir, "logs"),
+	}
+	Expect(controller.Start()).To(Succeed())
+	DeferCleanup(func() error { return controller.Kill() })
+}
