@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/controllers"
+	"github.com/minifleet/minifleet/hack/lab"
+)
+
+const (
+	hubName         = "hub"
+	systemNamespace = "minifleet-system"
+	// fleetNamespace holds the MiniClusters, floorNamespace what the floors create.
+	fleetNamespace = "bench"
+	floorNamespace = "floor"
+	placementName  = "one-of-all"
+	benchAgent     = "bench"
+	// patience bounds each wait.
+	patience = 5 * time.Minute
+)
+
+var memberNames = []string{"alpine", "basalt", "cinder"}
+
+// fleet is what is measured: a hub, members, a Git server, and the controller as a process.
+type fleet struct {
+	options options
+	dir     string
+	say     func(string, ...any)
+
+	lab        *lab.Lab
+	git        *lab.GitServer
+	controller *lab.Process
+	metricsURL string
+	hub        client.Client
+	hubConfig  *rest.Config
+	trail      *trail
+	// bare are clients without anything of MiniFleet's, by cluster: protobuf, no limit on requests.
+	bare map[string]*kubernetes.Clientset
+}
+
+// start starts everything but registers no member yet.
+func (f *fleet) start(ctx context.Context, root string) error {
+	specs := []lab.ClusterSpec{{Name: hubName, Controllers: true, AuditLevel: f.options.auditLevel}}
+	for _, name := range memberNames {
+		specs = append(specs, lab.ClusterSpec{Name: name, Controllers: true, AuditLevel: f.options.auditLevel})
+	}
+	var err error
+	if f.lab, err = lab.Start(context.WithoutCancel(ctx), lab.Options{Dir: filepath.Join(f.dir, "lab"), Clusters: specs}); err != nil {
+		return err
+	}
+	if f.git, err = lab.NewGitServer(filepath.Join(f.dir, "repositories")); err != nil {
+		return err
+	}
+	if err := f.lab.Cluster(hubName).ApplyCRDs(ctx, filepath.Join(root, "config", "crd", "bases")); err != nil {
+		return err
+	}
+	if err := f.connect(ctx); err != nil {
+		return err
+	}
+	f.say("a hub and %d members are ready", len(memberNames))
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	f.metricsURL = "http://" + address + "/metrics"
+	f.controller = &lab.Process{
+		Name: "controller", Path: f.options.binary,
+		Args: []string{"controller", "--kubeconfig", f.lab.Cluster(hubName).KubeconfigPath(), "--namespace", systemNamespace,
+			"--leader-elect=false", "--metrics-bind-address", address, "--health-probe-bind-address", "0"},
+		PidsDir: filepath.Join(f.dir, "pids"), LogsDir: filepath.Join(f.dir, "logs"),
+	}
+	if err := f.controller.Start(); err != nil {
+		return err
+	}
+	return f.eventually(ctx, "the controller's metrics", func(ctx context.Context) (bool, error) {
+		_, err := f.metrics(ctx)
+		return err == nil, nil
+	})
+}
+
+// connect makes clients, the audit trail, and the namespaces and the Placement that everything is in.
+func (f *fleet) connect(ctx context.Context) error {
+	f.bare = map[string]*kubernetes.Clientset{}
+	logs := map[string]string{}
+	for _, c := range f.lab.Clusters() {
+		if !c.Owned() {
+			return fmt.Errorf("the measurements read audit logs: unset %s", lab.StandInEnv)
+		}
+		logs[c.Name()] = c.AuditLog()
+		cfg, err := c.RESTConfig()
+		if err != nil {
+			return err
+		}
+		cfg.UserAgent = benchAgent
+		if c.Name() == hubName {
+			f.hubConfig = rest.CopyConfig(cfg)
+		}
+		cfg.ContentType = "application/vnd.kubernetes.protobuf"
+		if f.bare[c.Name()], err = kubernetes.NewForConfig(cfg); err != nil {
+			return err
+		}
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: floorNamespace}}
+		if _, err := f.bare[c.Name()].CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	scheme, err := controllers.NewScheme()
+	if err != nil {
+		return err
+	}
+	if f.hub, err = client.New(f.hubConfig, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	if f.trail, err = openTrail(logs); err != nil {
+		return err
+	}
+	one := int32(1)
+	return f.create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemNamespace}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleetNamespace}},
+		&v1alpha1.Placement{
+			ObjectMeta: metav1.ObjectMeta{Namespace: fleetNamespace, Name: placementName},
+			Spec:       v1alpha1.PlacementSpec{NumberOfClusters: &one},
+		})
+}
+
+func (f *fleet) create(ctx context.Context, objects ...client.Object) error {
+	for _, object := range objects {
+		if err := f.hub.Create(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// register registers all members and waits until they are connected.
+func (f *fleet) register(ctx context.Context) error {
+	for _, name := range memberNames {
+		err := f.create(ctx,
+			&corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: name},
+				Data:       map[string][]byte{v1alpha1.KubeconfigKey: f.lab.Cluster(name).Kubeconfig()},
+			},
+			&v1alpha1.MemberCluster{
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec:       v1alpha1.MemberClusterSpec{KubeconfigSecretRef: v1alpha1.LocalReference{Name: name}},
+			})
+		if err != nil {
+			return err
+		}
+	}
+	return f.eventually(ctx, "the members to be connected", func(ctx context.Context) (bool, error) {
+		var list v1alpha1.MemberClusterList
+		if err := f.hub.List(ctx, &list); err != nil {
+			return false, err
+		}
+		for i := range list.Items {
+			if !meta.IsStatusConditionTrue(list.Items[i].Status.Conditions, v1alpha1.ConditionReady) {
+				return false, nil
+			}
+		}
+		return len(list.Items) == len(memberNames), nil
+	})
+}
+
+// onJobControllers pauses the members' Job controllers, or lets them go on.
+func (f *fleet) onJobControllers(do func(*lab.Process) error) error {
+	var errs []error
+	for _, name := range memberNames {
+		errs = append(errs, do(f.lab.Cluster(name).Component(lab.ControllerManager)))
+	}
+	return errors.Join(errs...)
+}
+
+// stop ends everything. The Git server is part of this process.
+func (f *fleet) stop() error {
+	var errs []error
+	if f.controller != nil {
+		errs = append(errs, f.controller.Kill())
+	}
+	if f.git != nil {
+		errs = append(errs, f.git.Stop())
+	}
+	if f.trail != nil {
+		errs = append(errs, f.trail.close())
+	}
+	if f.lab != nil {
+		_ = f.onJobControllers((*lab.Process).Resume) // a paused process cannot end in good order
+		errs = append(errs, f.lab.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// logTail is the end of the controller's log, as an error to join to another; nil without any.
+func (f *fleet) logTail() error {
+	if f.controller == nil {
+		return nil
+	}
+	log, err := os.ReadFile(f.controller.LogPath())
+	if err != nil || len(log) == 0 {
+		return err
+	}
+	return fmt.Errorf("the end of the controller's log:\n%s", log[max(0, len(log)-3000):])
+}
+
+// eventually asks until the answer is yes.
+func (f *fleet) eventually(ctx context.Context, what string, ask func(context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		ok, err := ask(ctx)
+		if err != nil {
+			return err
+		}
+		if ok {
+			return nil
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return fmt.Errorf("waiting for %s: %w", what, err)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}

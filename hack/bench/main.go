@@ -1,0 +1,96 @@
+// Command bench measures MiniFleet from outside, each figure beside a floor from the same run: what the
+// same servers take when nothing but the necessary requests is sent. See docs/performance.md.
+//
+//	go run ./hack/bench [-n MINICLUSTERS] [-runs RUNS] [-singles PUSHES] [-o table|json]
+//
+// It starts a hub and three members with hack/lab, bin/minifleet, and a Git server, and stops them at the
+// end. It needs bin/minifleet and bin/testcluster.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/minifleet/minifleet/hack/lab"
+)
+
+type options struct {
+	n, runs, singles int
+	output           string
+	binary           string
+	rows             string
+	jobsRun          bool
+	keep             string
+	auditLevel       string
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.n, "n", 200, "how many MiniClusters")
+	flag.IntVar(&o.runs, "runs", 5, "how often each measurement is repeated")
+	flag.IntVar(&o.singles, "singles", 30, "how many single MiniClusters are pushed")
+	flag.StringVar(&o.output, "o", "table", "output: table or json")
+	flag.StringVar(&o.binary, "binary", "", "the program to measure; default: bin/minifleet")
+	flag.StringVar(&o.rows, "rows", "single,idle,restart", "what to measure beside many MiniClusters at once")
+	flag.BoolVar(&o.jobsRun, "job-controllers", false, "let the members' Job controllers run while many MiniClusters are timed")
+	flag.StringVar(&o.keep, "keep", "", "a directory to work in and leave behind, e.g. to read the audit logs")
+	flag.StringVar(&o.auditLevel, "audit-level", "Metadata", "level of the audit logs: Metadata, or with bodies, which costs time, Request or RequestResponse")
+	flag.Parse()
+	if flag.NArg() > 0 || o.n < 1 || o.runs < 1 || o.singles < 1 || o.output != "table" && o.output != "json" {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctrl.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o, os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// run measures everything and writes the report to out, and how far it is to progress.
+func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
+	started := time.Now()
+	say := func(format string, args ...any) {
+		fmt.Fprintf(progress, "%6.1fs  %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
+	}
+	root, err := lab.RepositoryRoot()
+	if err != nil {
+		return err
+	}
+	if o.binary == "" {
+		o.binary = filepath.Join(root, "bin", "minifleet")
+	}
+	if _, err := os.Stat(o.binary); err != nil {
+		return fmt.Errorf("build it first, with `make build bin/testcluster`: %w", err)
+	}
+	dir := o.keep
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "minifleet-bench-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	f := &fleet{options: o, dir: dir, say: say}
+	defer func() { err = errors.Join(err, f.stop()) }()
+	if err := f.start(ctx, root); err != nil {
+		return errors.Join(err, f.logTail())
+	}
+	b := &bench{fleet: f, report: newReport(o)}
+	if err := b.all(ctx); err != nil {
+		return errors.Join(err, f.logTail())
+	}
+	return b.report.write(out, o.output)
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// manifest is the MiniCluster that is measured with: one pod, and four objects on a member.
+const manifest = `apiVersion: flux-framework.org/v1alpha2
+kind: MiniCluster
+metadata:
+  name: %s
+spec:
+  size: 1
+  tasks: 4
+  containers:
+  - image: ghcr.io/converged-computing/metric-lammps:latest
+    command: lmp -v x 2 -v y 2 -v z 2 -in in.reaxc.hns -nocite
+    resources:
+      limits: {cpu: "4", memory: 2Gi}
+`
+
+// lookAnnotation on a GitSource makes it look at its repository at once, as any change of annotations does.
+const lookAnnotation = "bench.minifleet.dev/look"
+
+// repository is a Git repository, a clone of it, and the GitSource that follows it.
+type repository struct {
+	fleet *fleet
+	name  string
+	clone string
+}
+
+// newRepository makes a repository with one commit that declares nothing, and waits until the hub has seen it.
+// The GitSource looks once an hour: it is told of each push.
+func (f *fleet) newRepository(ctx context.Context, name string) (*repository, error) {
+	r := &repository{fleet: f, name: name, clone: filepath.Join(f.dir, "clones", name)}
+	if err := f.git.CreateRepo(name); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(r.clone, 0o755); err != nil {
+		return nil, err
+	}
+	for _, args := range [][]string{
+		{"init", "--quiet", "--initial-branch=main"},
+		{"remote", "add", "origin", f.git.URL(name)},
+		{"config", "user.name", "bench"}, {"config", "user.email", "bench@minifleet.invalid"},
+		{"config", "gc.auto", "0"}, {"config", "http.proxy", ""},
+	} {
+		if err := r.git(ctx, args...); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.push(ctx, map[string]string{"README.md": "MiniClusters to measure with.\n"}); err != nil {
+		return nil, err
+	}
+	source := &v1alpha1.GitSource{
+		ObjectMeta: metav1.ObjectMeta{Namespace: fleetNamespace, Name: name},
+		Spec: v1alpha1.GitSourceSpec{
+			URL: f.git.URL(name), Interval: metav1.Duration{Duration: time.Hour}, Timeout: metav1.Duration{Duration: time.Minute},
+			DefaultPlacement: &v1alpha1.LocalReference{Name: placementName},
+		},
+	}
+	if err := f.create(ctx, source); err != nil {
+		return nil, err
+	}
+	return r, f.eventually(ctx, "the first look at the repository", func(ctx context.Context) (bool, error) {
+		err := f.hub.Get(ctx, client.ObjectKeyFromObject(source), source)
+		return source.Status.Commit != "", err
+	})
+}
+
+// push commits files, given by path, and pushes.
+func (r *repository) push(ctx context.Context, files map[string]string) error {
+	for path, content := range files {
+		if err := os.WriteFile(filepath.Join(r.clone, path), []byte(content), 0o600); err != nil {
+			return err
+		}
+	}
+	if err := r.git(ctx, "add", "-A"); err != nil {
+		return err
+	}
+	if err := r.git(ctx, "commit", "--quiet", "--message=Measure"); err != nil {
+		return err
+	}
+	return r.git(ctx, "push", "--quiet", "origin", "HEAD:main")
+}
+
+// look makes the GitSource look at once.
+func (r *repository) look(ctx context.Context) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, lookAnnotation, time.Now().UnixNano())
+	source := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Namespace: fleetNamespace, Name: r.name}}
+	return r.fleet.hub.Patch(ctx, source, client.RawPatch(types.MergePatchType, patch))
+}
+
+func (r *repository) git(ctx context.Context, args ...string) error {
+	_, err := runGit(ctx, r.clone, args...)
+	return err
+}
+
+// runGit runs git in a directory, without the user's and the machine's configuration.
+func runGit(ctx context.Context, dir string, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, "git", args...)
+	command.Dir = dir
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_NOSYSTEM=1"}
+	output, err := command.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, output)
+	}
+	return string(output), nil
+}
