@@ -1,0 +1,17 @@
+# Keep the version at or above that of go.mod.
+FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ARG TARGETOS TARGETARCH VERSION
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath \
+    -ldflags "-s -w -X github.com/minifleet/minifleet/internal/version.version=$VERSION" -o /minifleet .
+
+# It holds CA certificates, which HTTPS to Git servers needs, and no shell.
+FROM gcr.io/distroless/static:nonroot
+COPY --from=build /minifleet /minifleet
+COPY LICENSE /LICENSE
+USER 65532:65532
+ENTRYPOINT ["/minifleet"]
+CMD ["controller"]

@@ -1,0 +1,201 @@
+# Everything here needs Go, Node, git, make and bash, and nothing that is downloaded but modules.
+# `make help` lists what there is.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+# A go.work file above this directory would leave out the modules under hack/.
+export GOWORK := off
+
+MODULE := github.com/minifleet/minifleet
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+BIN := $(CURDIR)/bin
+
+# IMG is the image that docker-build makes and deploy uses.
+IMG ?= minifleet:dev
+# FUZZTIME is for each fuzz target, BENCHTIME for each benchmark.
+FUZZTIME ?= 30s
+BENCHTIME ?= 1s
+# E2E limits the end-to-end tests to those that match: make test-e2e E2E=Crash
+E2E ?=
+# KUBECTL is the machine's own, else the one inside the test-cluster program.
+KUBECTL ?= $(or $(shell command -v kubectl),$(BIN)/testcluster kubectl)
+
+# Tools: each has a module under hack/tools that pins it, and is built again when that names another version.
+tool = $(BIN)/$(1)-$(shell sed -nE 's|^[[:space:]]*(require )?$(2) (v[^ ]+).*|\2|p' hack/tools/$(1)/go.mod)
+CONTROLLER_GEN := $(call tool,controller-gen,sigs.k8s.io/controller-tools)
+GOLANGCI_LINT := $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2)
+KUSTOMIZE := $(call tool,kustomize,sigs.k8s.io/kustomize/kustomize/v5)
+
+# The race detector needs cgo and a C compiler. It is for what has goroutines of its own; elsewhere it
+# would cost a second build of everything and find nothing.
+RACE_PACKAGES := ./clusters/... ./controllers/... ./gitsource/fetch/...
+HAVE_RACE = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null && echo yes)
+
+##@ Build
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN { FS = ":.*## " } /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z0-9\/-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: all
+all: build bin/testcluster ## Build all programs.
+
+.PHONY: build
+build: ## Build bin/minifleet.
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(MODULE)/internal/version.version=$(VERSION)' -o bin/minifleet .
+
+# Real files, so that nothing is built again unless these have changed.
+bin/testcluster: $(wildcard hack/testcluster/*) ## Build the test-cluster program; the first time takes minutes.
+	@echo "Building bin/testcluster: 5 to 10 minutes the first time on two cores, seconds later"
+	@GOFLAGS="$${GOFLAGS:+$$GOFLAGS }-v" ./hack/testcluster/build.sh $@.new 2>&1 | awk -v what=testcluster -f hack/tools/progress.awk
+	@mv $@.new $@
+
+.PHONY: docker-build
+docker-build: ## Build the image IMG with docker.
+	docker build --build-arg VERSION=$(VERSION) -t $(IMG) .
+
+.PHONY: clean
+clean: ## Remove what was built.
+	rm -rf bin dist
+
+##@ Change
+
+.PHONY: generate
+generate: $(CONTROLLER_GEN) ## Write deep copies, CRDs and the controller's role anew.
+	$(CONTROLLER_GEN) object paths=./api/...
+	$(CONTROLLER_GEN) crd paths=./api/v1alpha1/... output:crd:dir=config/crd/bases
+	$(CONTROLLER_GEN) rbac:roleName=controller-manager paths=./controllers/... paths=./clusters/... output:rbac:dir=config/rbac
+
+.PHONY: fmt
+fmt: ## Format the Go files.
+	gofmt -s -w $$(git ls-files --cached --others --exclude-standard -- '*.go')
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## Run the linters.
+	$(GOLANGCI_LINT) run --allow-parallel-runners ./...
+
+.PHONY: verify
+verify: generate lint ## Check that generated files, formatting, modules and lint are in order; needs a clean tree.
+	@unformatted=$$(gofmt -s -l $$(git ls-files -- '*.go')); \
+		if [ -n "$$unformatted" ]; then echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
+	go mod tidy -diff
+	@# With the flags of its build, whose packages are compiled once then.
+	CGO_ENABLED=0 go vet -C hack/testcluster -trimpath .
+	@changed=$$(git status --porcelain); \
+		if [ -n "$$changed" ]; then \
+			echo "the tree is not clean; if you did not change these files, make generate did, and they want committing:"; \
+			echo "$$changed"; git --no-pager diff --stat; exit 1; \
+		fi
+
+##@ Test
+
+.PHONY: test
+test: test-unit test-cluster test-e2e ## Run everything that guards a change.
+
+# Test packages that start clusters are those that depend on hack/lab.
+packages_with_lab = go list -test -f '{{$$p := .ImportPath}}{{range .Deps}}{{if eq . "$(MODULE)/hack/lab"}}{{$$p}}{{end}}{{end}}' ./... \
+	| sed -n 's|\.test$$||p' | { grep -v '^$(MODULE)/e2e' || true; } | sort -u
+# RACE is -race if it can be had.
+RACE = $(if $(HAVE_RACE),-race,)
+
+.PHONY: test-unit
+test-unit: race-note ## Run the tests that need no cluster: seconds.
+	@lab=$$($(packages_with_lab)); race=$$(go list $(RACE_PACKAGES)); all=$$(go list ./... | { grep -v '^$(MODULE)/e2e' || true; }); \
+		go test $$(comm -23 <(sort <<<"$$all") <(sort -u <<<"$$lab"$$'\n'"$$race")); \
+		racy=$$(comm -23 <(sort <<<"$$race") <(sort <<<"$$lab")); \
+		[ -z "$$racy" ] || go test $(RACE) $$racy
+
+.PHONY: test-cluster
+test-cluster: race-note bin/testcluster build ## Run the tests of single parts against real API servers.
+	@lab=$$($(packages_with_lab)); race=$$(go list $(RACE_PACKAGES)); \
+		plain=$$(comm -23 <(sort <<<"$$lab") <(sort <<<"$$race")); racy=$$(comm -12 <(sort <<<"$$lab") <(sort <<<"$$race")); \
+		[ -z "$$plain" ] || go test -timeout 10m $$plain; \
+		[ -z "$$racy" ] || go test -timeout 10m $(RACE) $$racy
+
+.PHONY: test-e2e
+test-e2e: bin/testcluster build ## Run the end-to-end tests of the whole system.
+	@if [ -d e2e ]; then go test -timeout 20m $(if $(E2E),-run '$(E2E)' -v) ./e2e/...; fi
+
+.PHONY: race-note
+race-note:
+	@[ -n "$(HAVE_RACE)" ] || echo "no C compiler, or CGO_ENABLED=0: testing without the race detector"
+
+.PHONY: bench
+bench: ## Run the benchmarks of single packages.
+	@files=$$(git grep -l --untracked '^func Benchmark' -- '*_test.go') || { echo "there are no benchmarks"; exit 0; }; \
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$(xargs -n1 dirname <<<"$$files" | sort -u | sed 's|^|./|')
+
+.PHONY: bench-fleet
+bench-fleet: build bin/testcluster ## Measure the whole system against bare loops in the same run: minutes.
+	go run ./hack/bench
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME.
+	@targets=$$(git grep --untracked -oE '^func Fuzz[A-Za-z0-9_]+' -- '*_test.go') || { echo "there are no fuzz targets"; exit 0; }; \
+	sed 's|:func | |' <<<"$$targets" | while read -r file target; do \
+		echo "$$target in $$(dirname "$$file"), $(FUZZTIME)"; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")"; \
+	done
+
+##@ Try it
+
+.PHONY: demo
+demo: build bin/testcluster ## Start a hub, three members and a Git repository here, and run MiniClusters.
+	@go build -o bin/demo ./hack/demo
+	@bin/demo up
+
+.PHONY: demo-status
+demo-status: ## Show what the demo runs.
+	@go build -o bin/demo ./hack/demo
+	@bin/demo status
+
+.PHONY: demo-down
+demo-down: ## Stop the demo and remove its files.
+	@go build -o bin/demo ./hack/demo
+	@bin/demo down
+
+##@ Deploy to the cluster of the current kubeconfig
+
+kubectl_built = $(if $(findstring testcluster,$(KUBECTL)),bin/testcluster)
+with_image = sed 's|image: minifleet:dev$$|image: $(IMG)|'
+
+.PHONY: manifests
+manifests: $(KUSTOMIZE) ## Print everything that deploy applies.
+	@$(KUSTOMIZE) build config/default | $(with_image)
+
+.PHONY: install
+install: $(KUSTOMIZE) $(kubectl_built) ## Install the CRDs only.
+	$(KUSTOMIZE) build config/crd | $(KUBECTL) apply --server-side -f -
+
+.PHONY: deploy
+deploy: $(KUSTOMIZE) $(kubectl_built) ## Install the CRDs and the controller with the image IMG.
+	$(KUSTOMIZE) build config/default | $(with_image) | $(KUBECTL) apply --server-side -f -
+
+# What runs on members belongs to the FleetMiniClusters, and only a running controller can remove it there.
+.PHONY: uninstall
+uninstall: $(KUSTOMIZE) $(kubectl_built) ## Delete all FleetMiniClusters, with what runs on members, then the CRDs. The controller must run.
+	$(KUBECTL) delete gitsources --all --all-namespaces --ignore-not-found
+	$(KUBECTL) delete fleetminiclusters --all --all-namespaces --ignore-not-found
+	$(KUSTOMIZE) build config/crd | $(KUBECTL) delete --ignore-not-found -f -
+
+.PHONY: undeploy
+undeploy: $(kubectl_built) ## Remove the controller. Its objects, the members' kubeconfigs and what runs stay.
+	$(KUBECTL) delete --ignore-not-found -n minifleet-system -l app.kubernetes.io/part-of=minifleet deployments,serviceaccounts,roles,rolebindings
+	$(KUBECTL) delete --ignore-not-found -l app.kubernetes.io/part-of=minifleet clusterroles,clusterrolebindings
+
+# Tools.
+
+$(CONTROLLER_GEN): TOOL := controller-gen
+$(CONTROLLER_GEN): PACKAGE := sigs.k8s.io/controller-tools/cmd/controller-gen
+$(GOLANGCI_LINT): TOOL := golangci-lint
+$(GOLANGCI_LINT): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(KUSTOMIZE): TOOL := kustomize
+$(KUSTOMIZE): PACKAGE := sigs.k8s.io/kustomize/kustomize/v5
+$(CONTROLLER_GEN) $(GOLANGCI_LINT) $(KUSTOMIZE):
+	@echo "Building $(@F): minutes the first time"
+	@mkdir -p $(BIN)
+	@cd hack/tools/$(TOOL) && go build -v -o $@ $(PACKAGE) 2>&1 | awk -v what=$(TOOL) -f ../progress.awk
