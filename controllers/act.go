@@ -25,10 +25,10 @@ const (
 	// settle is how long after the start of a run the cache is given to show what was just created,
 	// before its absence counts as somebody's deletion.
 	settle = 5 * time.Second
-	// conflictInterval is how often a name in use by somebody else is looked at again; such objects are
-	// not watched.
-	conflictInterval = 30 * time.Second
-	// failedInterval is after how long something that has failed is tried again, if nothing sooner does it.
+	// awayInterval is how often a deletion looks for a member that is away; its return is news, too.
+	awayInterval = 30 * time.Second
+	// failedInterval is after how long something that has failed is tried again, if nothing sooner does it. A
+	// name in use by somebody else is looked at as often: such objects are not watched.
 	failedInterval = 10 * time.Second
 	// goneInterval is how often it is looked whether something that is being deleted is gone.
 	goneInterval = 2 * time.Second
@@ -69,9 +69,6 @@ func (p *pass) act(ctx context.Context) error {
 	p.each(func(s *site) { p.repair(ctx, s) })
 	for _, s := range p.sites {
 		p.lookAgain(s.again)
-		if s.failed != nil && s.failed.Reason == v1alpha1.ReasonConflict {
-			p.lookAgain(conflictInterval)
-		}
 	}
 	return errors.Join(errs...)
 }
@@ -360,7 +357,6 @@ func (p *pass) repair(ctx context.Context, s *site) {
 		}
 		if err := p.putBack(ctx, s, i, d); err != nil {
 			p.fail(s, err)
-			s.again = conflictInterval
 			return
 		}
 	}

@@ -46,7 +46,7 @@ func (r *FleetMiniClusterReconciler) finalize(ctx context.Context, fmc *v1alpha1
 	if slices.ContainsFunc(waiting, func(w string) bool { return strings.HasSuffix(w, beingDeleted) }) {
 		return reconcile.Result{RequeueAfter: goneInterval}, nil
 	}
-	return reconcile.Result{RequeueAfter: conflictInterval}, nil // the return of a member is news
+	return reconcile.Result{RequeueAfter: awayInterval}, nil // the return of a member is news
 }
 
 const beingDeleted = "its objects are being deleted"
@@ -89,8 +89,7 @@ func (r *FleetMiniClusterReconciler) cleanMember(ctx context.Context, fmc *v1alp
 	if engaged != nil {
 		return "the member cannot be reached; its objects are removed when it returns", nil //nolint:nilerr // it is waited for
 	}
-	origin := clusters.Origin{HubUID: r.HubUID, OwnerUID: string(fmc.UID)}
-	gone, err := member.Cleanup(ctx, member.TargetNamespace(fmc.Namespace), fmc.Name, origin)
+	gone, err := member.Cleanup(ctx, member.TargetNamespace(fmc.Namespace), fmc.Name, r.origin(fmc))
 	switch {
 	case clusters.Unanswered(err):
 		return "the member does not answer", nil

@@ -128,8 +128,8 @@ type tree struct {
 	settledFor string
 }
 
-// forget makes every object be looked at anew when the default placement has changed.
-func (t *tree) forget(placement *v1alpha1.LocalReference) {
+// settleFor makes every object be looked at anew when the default placement has changed.
+func (t *tree) settleFor(placement *v1alpha1.LocalReference) {
 	name := ""
 	if placement != nil {
 		name = placement.Name
@@ -189,14 +189,12 @@ func (s *gitSync) fetch(ctx context.Context, have existing) error {
 	}
 	spec := s.source.Spec
 	before := s.r.trees.get(s.key)
-	readWith := fmt.Sprintf("%s %v %s", spec.URL, spec.Ref, spec.Path)
+	var ref v1alpha1.GitRef
 	if spec.Ref != nil {
-		readWith = fmt.Sprintf("%s %v %s", spec.URL, *spec.Ref, spec.Path)
+		ref = *spec.Ref
 	}
-	req := fetch.Request{URL: spec.URL, Path: spec.Path, Auth: auth}
-	if spec.Ref != nil {
-		req.Ref = fetch.Ref{Branch: spec.Ref.Branch, Tag: spec.Ref.Tag, SemVer: spec.Ref.SemVer, Commit: spec.Ref.Commit}
-	}
+	readWith := fmt.Sprintf("%s %v %s", spec.URL, ref, spec.Path)
+	req := fetch.Request{URL: spec.URL, Path: spec.Path, Auth: auth, Ref: fetch.Ref(ref)}
 	if before != nil && before.spec == readWith {
 		req.Known = before.commit
 	}
@@ -211,7 +209,7 @@ func (s *gitSync) fetch(ctx context.Context, have existing) error {
 	}
 	if result.Unchanged {
 		s.tree = before
-		s.tree.forget(s.source.Spec.DefaultPlacement)
+		s.tree.settleFor(s.source.Spec.DefaultPlacement)
 		return nil
 	}
 	s.tree = &tree{
@@ -222,7 +220,7 @@ func (s *gitSync) fetch(ctx context.Context, have existing) error {
 	if result.PathMissing {
 		s.tree.missing = result.PathProblem
 	}
-	s.tree.forget(s.source.Spec.DefaultPlacement)
+	s.tree.settleFor(s.source.Spec.DefaultPlacement)
 	s.r.trees.put(s.key, s.tree)
 	return nil
 }

@@ -25,7 +25,6 @@ func (s *gitSync) report(ctx context.Context, err error) error {
 	before := s.source.Status.DeepCopy()
 	st := &s.source.Status
 	st.ObservedGeneration = s.source.Generation
-	meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionReconciling)
 	if err != nil {
 		s.condition(v1alpha1.ConditionReady, metav1.ConditionFalse, reasonOf(err), notApplied(err, st.Revision))
 	} else {

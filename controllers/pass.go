@@ -87,10 +87,14 @@ func (n note) about() runtime.Object {
 	return ref
 }
 
+// origin is what marks everything of a FleetMiniCluster on members.
+func (r *FleetMiniClusterReconciler) origin(fmc *v1alpha1.FleetMiniCluster) clusters.Origin {
+	return clusters.Origin{HubUID: r.HubUID, Owner: fmc.Namespace + "/" + fmc.Name, OwnerUID: string(fmc.UID)}
+}
+
 func (r *FleetMiniClusterReconciler) newPass(fmc *v1alpha1.FleetMiniCluster) *pass {
 	return &pass{
-		r: r, fmc: fmc,
-		origin:   clusters.Origin{HubUID: r.HubUID, Owner: fmc.Namespace + "/" + fmc.Name, OwnerUID: string(fmc.UID)},
+		r: r, fmc: fmc, origin: r.origin(fmc),
 		decision: fmc.Status.Placement.DeepCopy(),
 		ledger:   slices.Clone(fmc.Status.Runs),
 	}
@@ -102,8 +106,7 @@ func (p *pass) gather(ctx context.Context) error {
 	spec.Default()
 	p.wanted = runs.Wanted{
 		Digest: runs.Digest(p.fmc.Name, spec), RerunAt: words.Safe(p.fmc.Annotations[v1alpha1.AnnotationRerunAt], 253),
-		Size: spec.Size, Elastic: spec.MaxSize > 0,
-		Suspend: p.fmc.Spec.Suspend, OnChange: p.fmc.Spec.OnChange,
+		Size: spec.Size, Suspend: p.fmc.Spec.Suspend, OnChange: p.fmc.Spec.OnChange,
 	}
 	var members v1alpha1.MemberClusterList
 	if err := p.r.Client.List(ctx, &members); err != nil {

@@ -44,7 +44,7 @@ func (p *pass) render(s *site, cert []byte) (*rendered, error) {
 	run := p.ledger.Last(s.name)
 	in := render.Input{
 		Name: p.fmc.Name, Namespace: p.key(s).Namespace, Spec: p.fmc.Spec.MiniCluster, CurveCert: cert, Suspend: p.wanted.Suspend,
-		Origin: render.Origin{HubUID: p.origin.HubUID, Owner: p.origin.Owner, OwnerUID: p.origin.OwnerUID},
+		Origin: render.Origin(p.origin),
 	}
 	if run != nil {
 		in.RunID = run.ID

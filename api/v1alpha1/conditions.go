@@ -72,7 +72,6 @@ const (
 	ReasonProblemsFound   = "ProblemsFound"
 	ReasonPruneBlocked    = "PruneBlocked"
 	ReasonPruned          = "Pruned"
-	ReasonNothingToPrune  = "NothingToPrune"
 	ReasonRevisionApplied = "RevisionApplied"
 	ReasonSecretInvalid   = "SecretInvalid"
 )

@@ -118,7 +118,7 @@ type GitSourceStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions: Ready, Reconciling, Stalled and PruneBlocked.
+	// Conditions: Ready, and PruneBlocked while it is true.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -18,7 +18,7 @@ func wanted(change ...func(*runs.Wanted)) runs.Wanted {
 
 func digest(d string) func(*runs.Wanted) { return func(w *runs.Wanted) { w.Digest = d } }
 func token(t string) func(*runs.Wanted)  { return func(w *runs.Wanted) { w.RerunAt = t } }
-func size(n int32) func(*runs.Wanted)    { return func(w *runs.Wanted) { w.Size, w.Elastic = n, true } }
+func size(n int32) func(*runs.Wanted)    { return func(w *runs.Wanted) { w.Size = n } }
 func replace(w *runs.Wanted)             { w.OnChange = v1alpha1.Replace }
 func suspend(w *runs.Wanted)             { w.Suspend = true }
 func left(w *runs.Wanted)                { w.Chosen = false }

@@ -25,9 +25,8 @@ import (
 type Wanted struct {
 	// Digest and RerunAt identify what is to run; a run for these that has ended is not repeated.
 	Digest, RerunAt string
-	// Size is the number of pods. Elastic says that it may change while the run is live.
-	Size    int32
-	Elastic bool
+	// Size is the number of pods.
+	Size int32
 	// Suspend keeps runs from starting and suspends those that are live.
 	Suspend bool
 	// OnChange says what a change does to a live run.
