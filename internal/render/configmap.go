@@ -40,6 +40,9 @@ func (m *miniCluster) configMap() (*corev1.ConfigMap, error) {
 			return nil, fmt.Errorf("scripts of container %d: %w", i, err)
 		}
 	}
+	if err := m.addServicesFiles(files); err != nil {
+		return nil, err
+	}
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: m.objectMeta(m.configMapName(), nil),

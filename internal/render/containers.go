@@ -34,30 +34,37 @@ func (m *miniCluster) containers() []corev1.Container {
 	var containers []corev1.Container
 	for i := range m.spec.Containers {
 		c := &m.spec.Containers[i]
-		container := corev1.Container{
-			Name:            c.Name,
-			Image:           c.Image,
-			ImagePullPolicy: pullPolicy(c.ImagePullPolicy, c.PullAlways),
-			WorkingDir:      c.WorkingDir,
-			Ports:           ports(c.Ports),
-			Env:             environment(c),
-			VolumeMounts:    append(m.commonMounts(), append(softwareMounts(), m.userMounts(i)...)...),
-			Lifecycle:       lifecycle(&c.LifeCycle),
-			Resources:       *c.Resources.DeepCopy(),
-			SecurityContext: securityContext(&c.SecurityContext),
-			Stdin:           true,
-			TTY:             true,
-		}
+		container := userContainer(c)
+		container.VolumeMounts = append(m.commonMounts(), softwareMounts()...)
 		switch {
 		case i == m.runner:
 			container.Name = m.name
 			container.Command = []string{"/bin/bash", fmt.Sprintf("%s/wait-%d.sh", scriptsPath, i)}
+			container.VolumeMounts = append(container.VolumeMounts, m.mungeMounts()...)
 		case !c.NoWrapEntrypoint:
 			container.Command = []string{"/bin/bash", fmt.Sprintf("%s/start-%d.sh", scriptsPath, i)}
 		}
+		container.VolumeMounts = append(container.VolumeMounts, userMounts(m.spec.Containers, i)...)
 		containers = append(containers, container)
 	}
 	return containers
+}
+
+// userContainer is a container of the spec without its command and mounts.
+func userContainer(c *fluxv1alpha2.MiniClusterContainer) corev1.Container {
+	return corev1.Container{
+		Name:            c.Name,
+		Image:           c.Image,
+		ImagePullPolicy: pullPolicy(c.ImagePullPolicy, c.PullAlways),
+		WorkingDir:      c.WorkingDir,
+		Ports:           ports(c.Ports),
+		Env:             environment(c),
+		Lifecycle:       lifecycle(&c.LifeCycle),
+		Resources:       *c.Resources.DeepCopy(),
+		SecurityContext: securityContext(&c.SecurityContext),
+		Stdin:           true,
+		TTY:             true,
+	}
 }
 
 func pullPolicy(policy string, always bool) corev1.PullPolicy {

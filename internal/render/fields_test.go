@@ -17,10 +17,7 @@ type spec = fluxv1alpha2.MiniClusterSpec
 
 // withoutEffect are the fields that change nothing that is rendered, by the start of their path.
 var withoutEffect = map[string]string{
-	"spec.cleanup":          "acts after a run, not on it",
-	"spec.flux.arch":        "chooses binaries to download, which these entrypoints do not need",
-	"spec.flux.mungeSecret": "no munge daemon runs in the pods yet",
-	"spec.services":         "the pod of the services is not rendered yet",
+	"spec.cleanup": "acts after a run, not on it: the hub removes what was rendered",
 
 	"spec.containers[0].name":                "the container that runs Flux is called as the MiniCluster is",
 	"spec.containers[0].runFlux":             "it does already",
@@ -34,6 +31,15 @@ var withoutEffect = map[string]string{
 	"spec.containers[1].batchRaw":            "is for the container that runs Flux",
 	"spec.containers[1].logs":                "is for the container that runs Flux",
 	"spec.containers[1].runFlux":             "exactly one container runs Flux",
+	"spec.services[0].runFlux":               "a service has no part in Flux",
+	"spec.services[0].commands.pre":          "is for the brokers; refused, as upstream",
+	"spec.services[0].commands.brokerPre":    "is for the brokers; refused, as upstream",
+	"spec.services[0].commands.workerPre":    "is for the brokers; refused, as upstream",
+	"spec.services[0].commands.prefix":       "is for the container that runs Flux",
+	"spec.services[0].launcher":              "is for the container that runs Flux",
+	"spec.services[0].batch":                 "is for the container that runs Flux",
+	"spec.services[0].batchRaw":              "is for the container that runs Flux",
+	"spec.services[0].logs":                  "is for the container that runs Flux",
 }
 
 // values are what a field is set to where any text or number would not do, by the end of its path.
@@ -59,8 +65,10 @@ var values = map[string]any{
 
 // needs are what must be set besides a field for it to mean anything, by the end of its path.
 var needs = map[string]func(*spec){
-	".batchRaw":            func(s *spec) { s.Containers[0].Batch = true },
-	"commands.script":      func(s *spec) { s.Containers[0].Command, s.Containers[1].Command = "", "" },
+	".batchRaw": func(s *spec) { s.Containers[0].Batch = true },
+	"commands.script": func(s *spec) {
+		s.Containers[0].Command, s.Containers[1].Command, s.Services[0].Command = "", "", ""
+	},
 	".emptyDir":            func(s *spec) { eachVolume(s, func(v *fluxv1alpha2.ContainerVolume) { v.ClaimName = "claim" }) },
 	".items":               func(s *spec) { eachVolume(s, func(v *fluxv1alpha2.ContainerVolume) { v.ConfigMapName = "map" }) },
 	".csiDriverAttributes": func(s *spec) { eachVolume(s, func(v *fluxv1alpha2.ContainerVolume) { v.CSIDriver = "driver" }) },
@@ -71,10 +79,12 @@ var needs = map[string]func(*spec){
 var lead = fluxv1alpha2.FluxBroker{Address: "192.0.2.1", Name: "lead", Size: 4, Port: 8050}
 
 func eachVolume(s *spec, change func(*fluxv1alpha2.ContainerVolume)) {
-	for i := range s.Containers {
-		for name, volume := range s.Containers[i].Volumes {
-			change(&volume)
-			s.Containers[i].Volumes[name] = volume
+	for _, containers := range [][]fluxv1alpha2.MiniClusterContainer{s.Containers, s.Services} {
+		for i := range containers {
+			for name, volume := range containers[i].Volumes {
+				change(&volume)
+				containers[i].Volumes[name] = volume
+			}
 		}
 	}
 }

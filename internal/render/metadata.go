@@ -17,7 +17,7 @@ import (
 const (
 	labelApp          = "app"
 	labelAppName      = "app.kubernetes.io/name"
-	labelAutoscaler   = "hpa-selector"
+	labelBrokers      = "hpa-selector" // the brokers' pods alone: horizontal autoscalers select on it
 	labelPodNamespace = "namespace"
 	appName           = "flux-operator"
 )
@@ -45,7 +45,7 @@ func (m *miniCluster) podLabels() map[string]string {
 	maps.Copy(labels, m.spec.Pod.Labels)
 	labels[labelApp] = appName
 	labels[labelAppName] = m.name
-	labels[labelAutoscaler] = m.name
+	labels[labelBrokers] = m.name
 	labels[labelPodNamespace] = m.namespace
 	labels[v1alpha1.LabelOwner] = m.name
 	return m.withRun(labels)

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 )
 
 // podTemplate is the template of the brokers' pods. Nothing in it may follow from spec.size.
@@ -28,12 +30,13 @@ func (m *miniCluster) podTemplate() corev1.PodTemplateSpec {
 			RestartPolicy:                m.restartPolicy(),
 			ServiceAccountName:           pod.ServiceAccountName,
 			AutomountServiceAccountToken: ptr.To(pod.AutomountServiceAccountToken),
-			ImagePullSecrets:             m.imagePullSecrets(),
+			ImagePullSecrets:             imagePullSecrets(m.spec.Containers, m.spec.Flux.Container.ImagePullSecret),
 			SchedulerName:                pod.SchedulerName,
-			NodeSelector:                 copyOf(pod.NodeSelector),
+			NodeSelector:                 m.nodeSelector(),
 			Tolerations:                  m.tolerations(),
 			Affinity:                     m.affinity(),
 			DNSPolicy:                    corev1.DNSPolicy(pod.DNSPolicy),
+			SecurityContext:              m.podSecurityContext(),
 			HostPID:                      pod.HostPID,
 			HostIPC:                      pod.HostIPC,
 			Overhead:                     pod.Resources.DeepCopy(),
@@ -42,13 +45,42 @@ func (m *miniCluster) podTemplate() corev1.PodTemplateSpec {
 			Volumes:                      m.volumes(),
 		},
 	}
-	if !equality.Semantic.DeepEqual(pod.SecurityContext, corev1.PodSecurityContext{}) {
-		template.Spec.SecurityContext = pod.SecurityContext.DeepCopy()
-	}
 	if pod.RuntimeClassName != "" {
 		template.Spec.RuntimeClassName = ptr.To(pod.RuntimeClassName)
 	}
 	return template
+}
+
+func (m *miniCluster) podSecurityContext() *corev1.PodSecurityContext {
+	context := &m.spec.Pod.SecurityContext
+	if equality.Semantic.DeepEqual(*context, corev1.PodSecurityContext{}) {
+		return nil
+	}
+	return context.DeepCopy()
+}
+
+// nodeSelector is the spec's, and the architecture that it asks for.
+func (m *miniCluster) nodeSelector() map[string]string {
+	selector := copyOf(m.spec.Pod.NodeSelector)
+	if arch := m.spec.Flux.Arch; arch != "" && selector[corev1.LabelArchStable] == "" {
+		if selector == nil {
+			selector = map[string]string{}
+		}
+		selector[corev1.LabelArchStable] = nodeArch(arch)
+	}
+	return selector
+}
+
+// nodeArch is an architecture as nodes are labelled with it, which is Go's name for it.
+func nodeArch(arch string) string {
+	switch arch {
+	case "x86_64":
+		return "amd64"
+	case "aarch64":
+		return "arm64"
+	default:
+		return arch
+	}
 }
 
 func (m *miniCluster) tolerations() []corev1.Toleration {
@@ -108,12 +140,11 @@ func (m *miniCluster) nodeAffinity() *corev1.NodeAffinity {
 	}}
 }
 
-// imagePullSecrets are those of all containers of the pod, each once.
-func (m *miniCluster) imagePullSecrets() []corev1.LocalObjectReference {
+// imagePullSecrets are those given and those of a pod's containers, each once.
+func imagePullSecrets(containers []fluxv1alpha2.MiniClusterContainer, names ...string) []corev1.LocalObjectReference {
 	var secrets []corev1.LocalObjectReference
-	names := []string{m.spec.Flux.Container.ImagePullSecret}
-	for i := range m.spec.Containers {
-		names = append(names, m.spec.Containers[i].ImagePullSecret)
+	for i := range containers {
+		names = append(names, containers[i].ImagePullSecret)
 	}
 	seen := map[string]bool{"": true}
 	for _, name := range names {

@@ -2,7 +2,7 @@
 //
 // It is pure: the same Input gives the same bytes, nothing given to it is changed, and it knows no
 // client, clock or randomness. Each part of a MiniCluster has a file here: job.go, pod.go,
-// containers.go, volumes.go, services.go, configmap.go, secret.go; what the pods run is in scripts.go,
+// containers.go, volumes.go, services.go, servicespod.go, configmap.go, secret.go; what the pods run is in scripts.go,
 // broker.go and the templates under scripts.
 package render
 
@@ -51,7 +51,9 @@ type Bundle struct {
 	Secret    *corev1.Secret
 	ConfigMap *corev1.ConfigMap
 	Services  []*corev1.Service // the headless one first
-	Job       *batchv1.Job
+	// ServicesPod runs what is beside the brokers, for as long as they run; nil without spec.services.
+	ServicesPod *corev1.Pod
+	Job         *batchv1.Job
 }
 
 // Object is what all rendered objects are.
@@ -65,6 +67,9 @@ func (b *Bundle) Objects() []Object {
 	objects := []Object{b.Secret, b.ConfigMap}
 	for _, service := range b.Services {
 		objects = append(objects, service)
+	}
+	if b.ServicesPod != nil {
+		objects = append(objects, b.ServicesPod)
 	}
 	return append(objects, b.Job)
 }
@@ -84,7 +89,7 @@ func Render(in Input) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	bundle := &Bundle{Secret: secret, ConfigMap: configMap, Services: m.services(), Job: m.job()}
+	bundle := &Bundle{Secret: secret, ConfigMap: configMap, Services: m.services(), ServicesPod: m.servicesPod(), Job: m.job()}
 	for _, object := range bundle.Objects() {
 		if err := stampDigest(object); err != nil {
 			return nil, err

@@ -140,11 +140,16 @@ func (m *miniCluster) pieces(index int) (map[string]string, error) {
 		pieces["service-pre"] = c.Commands.ServicePre
 		pieces["command"] = sidecarCommand(c)
 	}
-	maps.DeleteFunc(pieces, func(_, text string) bool { return strings.TrimSpace(text) == "" })
+	pieces = nonEmpty(pieces)
 	for name, text := range pieces {
 		pieces[name] = strings.TrimSuffix(text, "\n") + "\n"
 	}
 	return pieces, nil
+}
+
+func nonEmpty(pieces map[string]string) map[string]string {
+	maps.DeleteFunc(pieces, func(_, text string) bool { return strings.TrimSpace(text) == "" })
+	return pieces
 }
 
 func (m *miniCluster) addRunnerPieces(pieces map[string]string, c *fluxv1alpha2.MiniClusterContainer) error {

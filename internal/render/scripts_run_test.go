@@ -481,6 +481,46 @@ func TestStartScript(t *testing.T) {
 	}
 }
 
+func TestServicesScript(t *testing.T) {
+	tests := map[string]struct {
+		service fluxv1alpha2.MiniClusterContainer
+		strict  bool
+		output  string
+		code    int
+	}{
+		"a command": {
+			service: fluxv1alpha2.MiniClusterContainer{Command: "echo serving; bash -c 'exit 3'"}, output: "serving\n", code: 3,
+		},
+		"pieces in their order": {
+			service: fluxv1alpha2.MiniClusterContainer{Command: "echo 3; false", Commands: fluxv1alpha2.Commands{
+				Init: "echo 1", ServicePre: "echo 2", Post: "echo 4",
+			}},
+			output: "1\n2\n3\n4\n", code: 1,
+		},
+		"strict": {
+			service: fluxv1alpha2.MiniClusterContainer{Command: "bash -c 'exit 4'\necho no"}, strict: true, code: 4,
+		},
+		"a script": {
+			service: fluxv1alpha2.MiniClusterContainer{Commands: fluxv1alpha2.Commands{Script: "echo here\nexit 2"}},
+			output:  "here\n", code: 2,
+		},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			in := minimal("true")
+			in.Spec.Logging.Strict = test.strict
+			test.service.Name = "service"
+			in.Spec.Services = append(in.Spec.Services, test.service)
+			p := newPod(t, in, "0")
+			output, code := p.run("services-0.sh")
+			if code != test.code || output != test.output {
+				t.Errorf("exit code %d, output %q; want %d, %q", code, output, test.code, test.output)
+			}
+		})
+	}
+}
+
 func TestFluxView(t *testing.T) {
 	in := minimal("true")
 	in.Spec.Flux.Environment = map[string]string{

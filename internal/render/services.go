@@ -26,7 +26,7 @@ func (m *miniCluster) services() []*corev1.Service {
 func (m *miniCluster) headlessService() *corev1.Service {
 	selector := map[string]string{batchv1.JobNameLabel: m.name}
 	if m.spec.Flux.MinimalService {
-		selector[batchv1.JobCompletionIndexAnnotation] = "0"
+		selector[batchv1.JobCompletionIndexAnnotation] = leadIndex
 	}
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
@@ -44,7 +44,7 @@ func (m *miniCluster) sidecarService(name string, numbers []int32) *corev1.Servi
 	service := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: m.objectMeta(name, nil),
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{labelAppName: m.name}},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{labelBrokers: m.name}},
 	}
 	for _, number := range numbers {
 		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{

@@ -20,7 +20,9 @@ const (
 	homePath       = "/home/flux-operator"
 	softwareVolume = "spack-software"
 	softwarePath   = "/opt/software"
-	sharedMemory   = "/dev/shm" // where an emptyDir without a path goes
+	mungeVolume    = "minifleet-munge"
+	mungePath      = "/etc/munge" // where munge looks for munge.key
+	sharedMemory   = "/dev/shm"   // where an emptyDir without a path goes
 )
 
 // commonMounts are those of every container: a home directory, the view with the brokers' files, and
@@ -38,14 +40,22 @@ func softwareMounts() []corev1.VolumeMount {
 	return []corev1.VolumeMount{{Name: softwareVolume, MountPath: softwarePath}}
 }
 
-// userMounts are the volumes of a container, and those of the containers before it: a sidecar sees what
-// the one that runs Flux mounts, unless it mounts the same volume, or another at the same path, itself.
-func (m *miniCluster) userMounts(index int) []corev1.VolumeMount {
+// mungeMounts are for the key of a site's munge, in the container that runs Flux.
+func (m *miniCluster) mungeMounts() []corev1.VolumeMount {
+	if m.spec.Flux.MungeSecret == "" {
+		return nil
+	}
+	return []corev1.VolumeMount{{Name: mungeVolume, MountPath: mungePath, ReadOnly: true}}
+}
+
+// userMounts are the volumes of a pod's container, and those of the containers before it: a sidecar sees
+// what the one that runs Flux mounts, unless it mounts the same volume, or another at the same path, itself.
+func userMounts(containers []fluxv1alpha2.MiniClusterContainer, index int) []corev1.VolumeMount {
 	var mounts []corev1.VolumeMount
 	volumes, paths := map[string]bool{}, map[string]bool{}
 	for i := index; i >= 0; i-- {
-		for _, name := range slices.Sorted(maps.Keys(m.spec.Containers[i].Volumes)) {
-			volume := m.spec.Containers[i].Volumes[name]
+		for _, name := range slices.Sorted(maps.Keys(containers[i].Volumes)) {
+			volume := containers[i].Volumes[name]
 			mount := corev1.VolumeMount{Name: name, MountPath: mountPath(volume), ReadOnly: volume.ReadOnly}
 			if i == index || (!volumes[name] && !paths[mount.MountPath]) {
 				mounts = append(mounts, mount)
@@ -63,7 +73,7 @@ func mountPath(volume fluxv1alpha2.ContainerVolume) string {
 	return volume.Path
 }
 
-// volumes of the pod: our own, then the users' by name.
+// volumes of the brokers' pods: our own, then the users' by name.
 func (m *miniCluster) volumes() []corev1.Volume {
 	empty := func() corev1.VolumeSource {
 		return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
@@ -74,10 +84,21 @@ func (m *miniCluster) volumes() []corev1.Volume {
 		{Name: m.spec.Flux.Container.Name, VolumeSource: empty()},
 		{Name: scriptsVolume, VolumeSource: m.scriptsSource()},
 	}
-	users := map[string]fluxv1alpha2.ContainerVolume{}
-	for i := range m.spec.Containers {
-		maps.Copy(users, m.spec.Containers[i].Volumes)
+	if secret := m.spec.Flux.MungeSecret; secret != "" {
+		volumes = append(volumes, corev1.Volume{Name: mungeVolume, VolumeSource: corev1.VolumeSource{
+			Secret: &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: ptr.To(m.keyMode())},
+		}})
 	}
+	return append(volumes, userVolumes(m.spec.Containers)...)
+}
+
+// userVolumes are the volumes of a pod's containers, each once, by name.
+func userVolumes(containers []fluxv1alpha2.MiniClusterContainer) []corev1.Volume {
+	users := map[string]fluxv1alpha2.ContainerVolume{}
+	for i := range containers {
+		maps.Copy(users, containers[i].Volumes)
+	}
+	var volumes []corev1.Volume
 	for _, name := range slices.Sorted(maps.Keys(users)) {
 		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: volumeSource(users[name])})
 	}
@@ -95,17 +116,17 @@ func (m *miniCluster) scriptsSource() corev1.VolumeSource {
 			{Secret: &corev1.SecretProjection{
 				LocalObjectReference: corev1.LocalObjectReference{Name: m.secretName()},
 				Items: []corev1.KeyToPath{
-					{Key: curveKey, Path: curveKey, Mode: ptr.To(m.curveMode())},
+					{Key: curveKey, Path: curveKey, Mode: ptr.To(m.keyMode())},
 				},
 			}},
 		},
 	}}
 }
 
-// curveMode is the mode of the certificate's file, which root owns. Group-readable is enough for root
-// and, with an fsGroup, for everybody else. A user that the spec names without an fsGroup could read
-// neither, so the file is then open to all that runs in the pod; the broker's own copy never is.
-func (m *miniCluster) curveMode() int32 {
+// keyMode is the mode of the files with keys, which root owns. Group-readable is enough for root and, with
+// an fsGroup, for everybody else. A user that the spec names without an fsGroup could read neither, so the
+// files are then open to all that runs in the pod; the broker's own copy of the certificate never is.
+func (m *miniCluster) keyMode() int32 {
 	pod, own := &m.spec.Pod.SecurityContext, &m.spec.Containers[m.runner].SecurityContext
 	user := pod.RunAsUser
 	if own.RunAsUser != nil {

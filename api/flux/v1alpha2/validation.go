@@ -16,7 +16,7 @@ import (
 )
 
 // Names that a MiniCluster's pods already use for volumes.
-var reservedVolumes = []string{"spack-software", "flux-operator-home", "minifleet-entrypoint"}
+var reservedVolumes = []string{"spack-software", "flux-operator-home", "minifleet-entrypoint", "minifleet-munge"}
 
 // Validate reports every problem of a MiniCluster called name, each with what to do about it. The
 // paths of the problems start at path, the spec's own. It judges the spec as Default would leave it,

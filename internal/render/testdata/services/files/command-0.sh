@@ -1,0 +1,3 @@
+program=(
+  campaign --tracker campaign-services.campaign-net:9000
+)
