@@ -35,8 +35,9 @@ func (m *Member) Cleanup(ctx context.Context, namespace, name string, origin Ori
 	if err == nil && jobs == 0 {
 		jobs, err = m.cleanupUnlabelled(ctx, types.NamespacedName{Namespace: namespace, Name: name}, origin)
 	}
-	if err != nil || jobs > 0 {
-		// Pods that still run may need their scripts; these follow when the Job is gone.
+	pods, podsErr := m.cleanupKind(ctx, &corev1.PodList{}, namespace, name, origin)
+	if err = errors.Join(err, podsErr); err != nil || jobs+pods > 0 {
+		// Pods that still run may need their scripts; these follow when the pods are gone.
 		return false, err
 	}
 	left := 0

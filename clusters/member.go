@@ -32,8 +32,9 @@ const (
 )
 
 // owned are the kinds that MiniFleet creates on members; the caches hold these, and of these only objects
-// with our label, so that memory does not depend on what else the member holds.
-var owned = []client.Object{&batchv1.Job{}, &corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Service{}}
+// with our label, so that memory does not depend on what else the member holds. Of Pods these are the ones
+// that MiniFleet creates itself, for services: those of Jobs do not bear the label.
+var owned = []client.Object{&batchv1.Job{}, &corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Service{}, &corev1.Pod{}}
 
 // Member is an engaged member: its client, its caches, and its identity.
 type Member struct {
@@ -197,7 +198,8 @@ func (m *Member) listable(ctx context.Context) error {
 	var maps corev1.ConfigMapList
 	var secrets corev1.SecretList
 	var services corev1.ServiceList
-	for _, list := range []client.ObjectList{&jobs, &maps, &secrets, &services} {
+	var pods corev1.PodList
+	for _, list := range []client.ObjectList{&jobs, &maps, &secrets, &services, &pods} {
 		err := m.GetAPIReader().List(ctx, list, client.InNamespace(m.Spec.Namespace), client.Limit(1),
 			client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
 		if err != nil {

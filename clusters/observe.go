@@ -83,6 +83,8 @@ func emptyLike(obj client.Object) client.Object {
 		return &corev1.ConfigMap{}
 	case *corev1.Service:
 		return &corev1.Service{}
+	case *corev1.Pod:
+		return &corev1.Pod{}
 	default:
 		return &batchv1.Job{}
 	}

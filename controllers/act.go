@@ -66,7 +66,10 @@ func (p *pass) act(ctx context.Context) error {
 		}
 		errs = append(errs, p.perform(ctx, due)...)
 	}
-	p.each(func(s *site) { p.repair(ctx, s) })
+	p.each(func(s *site) {
+		p.repair(ctx, s)
+		p.tendServices(ctx, s)
+	})
 	for _, s := range p.sites {
 		p.lookAgain(s.again)
 	}
@@ -254,6 +257,11 @@ func (p *pass) perform(ctx context.Context, due []*site) []error {
 			errs = append(errs, o.err)
 			continue
 		}
+		if errors.Is(o.err, clusters.ErrOtherServices) {
+			s.step = runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the services of an earlier run are being deleted; waiting until they are gone"}
+			p.lookAgain(goneInterval)
+			continue
+		}
 		if o.err != nil {
 			p.fail(s, o.err)
 			if !isConflict(o.err) {
@@ -301,7 +309,7 @@ func (p *pass) adjustment(s *site) string {
 	}
 }
 
-// create puts a run on a member: Secret, ConfigMap, Services, and the Job last.
+// create puts a run on a member: Secret, ConfigMap, Services, the pod of services, and the Job last.
 func (p *pass) create(ctx context.Context, s *site) (*batchv1.Job, error) {
 	cert, err := p.r.curveCert(ctx, p.fmc)
 	if err != nil {
@@ -320,6 +328,11 @@ func (p *pass) create(ctx context.Context, s *site) (*batchv1.Job, error) {
 			continue
 		}
 		if _, err := s.member.Apply(ctx, obj, p.origin); err != nil {
+			return nil, err
+		}
+	}
+	if bundle.services != nil && !p.wanted.Suspend {
+		if err := s.member.StartServices(ctx, bundle.services, p.origin); err != nil {
 			return nil, err
 		}
 	}

@@ -79,6 +79,7 @@ func (r *FleetMiniClusterReconciler) setUp(mgr mcmanager.Manager, news *notifier
 	for _, kind := range []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Service{}} {
 		b = b.Watches(kind, r.onMember, append(slices.Clone(members), edits)...)
 	}
+	b = b.Watches(&corev1.Pod{}, r.onMember, append(slices.Clone(members), mcbuilder.WithPredicates(servicesGone))...)
 	return b.Complete(r)
 }
 

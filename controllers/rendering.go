@@ -24,8 +24,9 @@ const curveKey = "curve.cert"
 
 // rendered is what a run needs on a member, in the order in which it is applied.
 type rendered struct {
-	support []client.Object
-	job     *batchv1.Job
+	support  []client.Object
+	services *corev1.Pod // nil where there are none
+	job      *batchv1.Job
 }
 
 // anyCert is a certificate for renderings that are only compared: a Secret's content is compared by the
@@ -53,7 +54,7 @@ func (p *pass) render(s *site, cert []byte) (*rendered, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rendering: %w", err)
 	}
-	out := &rendered{job: bundle.Job, support: []client.Object{bundle.Secret, bundle.ConfigMap}}
+	out := &rendered{job: bundle.Job, services: bundle.ServicesPod, support: []client.Object{bundle.Secret, bundle.ConfigMap}}
 	for _, service := range bundle.Services {
 		out.support = append(out.support, service)
 	}

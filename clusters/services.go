@@ -1,0 +1,64 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// ServicesPod returns the pod of services of this name from the cache, or nil where there is none. The
+// error is a *Conflict for somebody else's pod.
+func (m *Member) ServicesPod(ctx context.Context, key types.NamespacedName, origin Origin) (*corev1.Pod, error) {
+	var pod corev1.Pod
+	err := m.GetClient().Get(ctx, key, &pod)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !origin.Owns(&pod) {
+		return nil, origin.conflict("Pod", &pod)
+	}
+	return &pod, nil
+}
+
+// ErrOtherServices says that the services pod of another run of the same MiniCluster is still there.
+var ErrOtherServices = errors.New("the services pod of an earlier run is still on the member")
+
+// StartServices creates the services pod of a run, unless that very pod is there. That of another run is
+// deleted, and gives ErrOtherServices until it is gone; somebody else's pod gives a *Conflict.
+func (m *Member) StartServices(ctx context.Context, want *corev1.Pod, origin Origin) error {
+	if err := m.Verify(ctx); err != nil {
+		return err
+	}
+	err := m.create(ctx, want.DeepCopy())
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	var have corev1.Pod
+	if err := m.getLive(ctx, client.ObjectKeyFromObject(want), &have); err != nil {
+		return err
+	}
+	if !origin.Owns(&have) {
+		return origin.conflict("Pod", &have)
+	}
+	if have.Labels[v1alpha1.LabelRun] == want.Labels[v1alpha1.LabelRun] && have.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return errors.Join(ErrOtherServices, m.DeleteServices(ctx, &have))
+}
+
+// DeleteServices deletes a services pod, and no other pod that may have its name by now.
+func (m *Member) DeleteServices(ctx context.Context, pod *corev1.Pod) error {
+	if !pod.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return m.delete(ctx, pod)
+}
