@@ -69,6 +69,7 @@ func (p *pass) act(ctx context.Context) error {
 	p.each(func(s *site) {
 		p.repair(ctx, s)
 		p.tendServices(ctx, s)
+		p.tidy(ctx, s)
 	})
 	for _, s := range p.sites {
 		p.lookAgain(s.again)
@@ -347,7 +348,7 @@ func (p *pass) create(ctx context.Context, s *site) (*batchv1.Job, error) {
 // rendering are left as they are: they belong to a run that is still live, or that has ended.
 func (p *pass) repair(ctx context.Context, s *site) {
 	last := p.ledger.Last(s.name)
-	if s.failed != nil || s.still || !s.chosen || !p.wanted.IsCurrent(last) || last.State == v1alpha1.RunStarting || last.State == v1alpha1.RunStopping {
+	if s.failed != nil || s.still || !s.chosen || !p.wanted.IsCurrent(last) || last.State == v1alpha1.RunStarting || last.State == v1alpha1.RunStopping || p.tidies(last) {
 		return
 	}
 	if since := p.r.Now().Sub(last.StartTime.Time); since < settle {

@@ -106,7 +106,7 @@ func (p *pass) gather(ctx context.Context) error {
 	spec.Default()
 	p.wanted = runs.Wanted{
 		Digest: runs.Digest(p.fmc.Name, spec), RerunAt: words.Safe(p.fmc.Annotations[v1alpha1.AnnotationRerunAt], 253),
-		Size: spec.Size, Suspend: p.fmc.Spec.Suspend, OnChange: p.fmc.Spec.OnChange,
+		Size: spec.Size, Suspend: p.fmc.Spec.Suspend, OnChange: p.fmc.Spec.OnChange, Cleanup: spec.Cleanup,
 	}
 	var members v1alpha1.MemberClusterList
 	if err := p.r.Client.List(ctx, &members); err != nil {

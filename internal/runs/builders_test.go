@@ -21,6 +21,7 @@ func token(t string) func(*runs.Wanted)  { return func(w *runs.Wanted) { w.Rerun
 func size(n int32) func(*runs.Wanted)    { return func(w *runs.Wanted) { w.Size = n } }
 func replace(w *runs.Wanted)             { w.OnChange = v1alpha1.Replace }
 func suspend(w *runs.Wanted)             { w.Suspend = true }
+func cleanup(w *runs.Wanted)             { w.Cleanup = true }
 func left(w *runs.Wanted)                { w.Chosen = false }
 func hold(w *runs.Wanted)                { w.Hold = "waiting for another member" }
 

@@ -96,6 +96,9 @@ var stories = map[string]story{
 	"there and back, replacing":        {wanted(replace), wanted(digest("2"), replace), wanted(replace)},
 	"tokens there and back":            {wanted(token("t")), wanted(token("u")), wanted(token("t"))},
 	"the member leaves and comes back": {wanted(), wanted(left), wanted()},
+	"cleaned up":                       {wanted(cleanup)},
+	"cleaned up after a change":        {wanted(), wanted(cleanup), wanted(cleanup, digest("2")), wanted(cleanup)},
+	"cleaned up, and run again":        {wanted(cleanup), wanted(cleanup, token("t")), wanted(token("t"))},
 	"changed while suspended":          {wanted(), wanted(suspend), wanted(suspend, digest("2")), wanted(digest("2"))},
 }
 

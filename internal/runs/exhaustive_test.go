@@ -57,7 +57,10 @@ func everyWanted(yield func(runs.Wanted)) {
 					for _, chosen := range bools {
 						for _, hold := range []string{"", "waiting"} {
 							for _, n := range []int32{2, 3} {
-								yield(runs.Wanted{Digest: d, RerunAt: tok, OnChange: onChange, Suspend: suspend, Chosen: chosen, Hold: hold, Size: n})
+								w := runs.Wanted{Digest: d, RerunAt: tok, OnChange: onChange, Suspend: suspend, Chosen: chosen, Hold: hold, Size: n}
+								yield(w)
+								w.Cleanup = true
+								yield(w)
 							}
 						}
 					}
@@ -130,6 +133,9 @@ func TestNextExhaustively(t *testing.T) {
 		"a live Job is deleted only if its run is over, or outdated and to be replaced": func(s situation, n runs.Step) bool {
 			return n.Action != runs.DeleteJob || !s.jobLive() || s.jobEnded() ||
 				s.own() && s.last.State == v1alpha1.RunStopping
+		},
+		"the Job of what has run for what is wanted stays, unless it is to be cleaned up": func(s situation, n runs.Step) bool {
+			return n.Action != runs.DeleteJob || s.wanted.Cleanup || !s.own() || s.jobLive() || !s.jobEnded() || !s.wanted.IsCurrent(s.last)
 		},
 		"a run is stopped only if it is live, outdated and to be replaced": func(s situation, n runs.Step) bool {
 			return n.Action != runs.Stop || s.ledgerLive() && s.own() && s.wanted.OnChange == v1alpha1.Replace && !s.wanted.IsCurrent(s.last)

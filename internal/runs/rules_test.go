@@ -235,6 +235,22 @@ func TestNext(t *testing.T) {
 			wanted(), line("a", v1alpha1.RunSucceeded), nil, job("a", succeeded),
 			runs.Nothing, "", "",
 		},
+		"it has succeeded, and is to be cleaned up": {
+			wanted(cleanup), line("a", v1alpha1.RunSucceeded), nil, job("a", succeeded),
+			runs.DeleteJob, "", v1alpha1.ReasonCleanedUp,
+		},
+		"it has failed, and is being cleaned up": {
+			wanted(cleanup), line("a", v1alpha1.RunFailed), nil, job("a", failed, deleting),
+			runs.Nothing, "", v1alpha1.ReasonDeleting,
+		},
+		"it has been cleaned up": {
+			wanted(cleanup), line("a", v1alpha1.RunSucceeded), nil, nil,
+			runs.Nothing, "", "",
+		},
+		"its Job has just succeeded, and is to be cleaned up: the ledger comes first": {
+			wanted(cleanup), line("a", v1alpha1.RunRunning), nil, job("a", succeeded),
+			runs.Finish, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded,
+		},
 		"it has succeeded, and the Job expired": {
 			wanted(), line("a", v1alpha1.RunSucceeded), nil, nil,
 			runs.Nothing, "", "",

@@ -31,6 +31,8 @@ type Wanted struct {
 	Suspend bool
 	// OnChange says what a change does to a live run.
 	OnChange v1alpha1.OnChange
+	// Cleanup removes the Job of a run that has ended.
+	Cleanup bool
 	// Chosen says whether the member is in the placement. One that has left it gets no new run.
 	Chosen bool
 	// Hold is why no new run may start now although one is due; empty if it may.
@@ -130,6 +132,7 @@ var rules = []rule{
 	{"the member has a Job of ours that the ledger does not know: adopt it, do not run beside it", adopt},
 	{"a live Job of ours has lost its run's label: leave it to end", unlabelled},
 	{"the member has left the placement: clean up", leave},
+	{"what is wanted has run, and is to be cleaned up: remove its Job", tidy},
 	{"what is wanted has run: it is not repeated", done},
 	{"a new run is due, but has to wait", held},
 	{"a new run is due, and the Job of the one before it is still there: remove it", clearWay},
@@ -296,6 +299,16 @@ func adopt(in *Input) (Step, bool) {
 		return Step{}, false
 	}
 	return Step{Adopt, v1alpha1.RunRunning, v1alpha1.ReasonRunAdopted, "found a Job of ours that the ledger did not know"}, true
+}
+
+func tidy(in *Input) (Step, bool) {
+	if !in.current() || !in.Wanted.Cleanup || in.Job == nil {
+		return Step{}, false
+	}
+	if in.Job.Deleting {
+		return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the run has ended; waiting until the pods of its Job are gone (cleanup: true)"}, true
+	}
+	return Step{Action: DeleteJob, Reason: v1alpha1.ReasonCleanedUp, Message: "the run has ended; removing its Job (cleanup: true)"}, true
 }
 
 func done(in *Input) (Step, bool) { return Step{Action: Nothing}, in.current() }

@@ -1,0 +1,43 @@
+package controllers_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+var _ = Describe("A MiniCluster with cleanup", func() {
+	It("leaves nothing on its member, keeps its result, and does not run again", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
+		f := w.fmc("tidy", brief)
+		f.Spec.MiniCluster.Cleanup = true
+		f.Spec.MiniCluster.Services = []fluxv1alpha2.MiniClusterContainer{{Name: "database", Image: "example.org/database"}}
+		Expect(hub.Create(ctx, f)).To(Succeed())
+		Eventually(func(g Gomega) {
+			for _, list := range []client.ObjectList{&batchv1.JobList{}, &corev1.PodList{}, &corev1.ServiceList{}, &corev1.SecretList{}, &corev1.ConfigMapList{}} {
+				g.Expect(admins["alpine"].List(ctx, list, client.InNamespace(w.name), client.MatchingLabels{v1alpha1.LabelOwner: "tidy"})).To(Succeed())
+				g.Expect(list).To(HaveField("Items", BeEmpty()))
+			}
+			g.Expect(w.line(ctx, "tidy")).To(Equal("True Succeeded Synced Healthy 1/1"))
+		}).Should(Succeed())
+		Expect(w.get(ctx, "tidy").Status.Runs).To(HaveLen(1))
+		before := written("alpine")
+		Consistently(w.line).WithArguments(ctx, "tidy").Should(Equal("True Succeeded Synced Healthy 1/1"))
+		Expect(written("alpine")).To(Equal(before), "what was cleaned up is not put back")
+		Expect(jobsMade("alpine", w.name)).To(Equal(1))
+
+		By("running it again")
+		Eventually(func() error {
+			f := w.get(ctx, "tidy")
+			f.Annotations = map[string]string{v1alpha1.AnnotationRerunAt: "again"}
+			return hub.Update(ctx, f)
+		}).Should(Succeed())
+		Eventually(func() int { return jobsMade("alpine", w.name) }).Should(Equal(2))
+	})
+})
