@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/internal/render"
 )
 
 type spec = fluxv1alpha2.MiniClusterSpec
@@ -111,26 +112,29 @@ func every() *spec {
 	return s
 }
 
-// TestEveryFieldTakesEffect sets each field of a MiniCluster alone, and fails for any that changes
-// nothing that is rendered without a reason, and for any reason that is out of date.
-func TestEveryFieldTakesEffect(t *testing.T) {
+// effect is what setting one field changes.
+type effect struct {
+	path    string
+	changes []string // what is rendered differently, as the document names it
+	err     error    // why it cannot be set
+}
+
+// effects sets each field of a MiniCluster alone.
+func effects(t *testing.T) []effect {
+	t.Helper()
 	var paths []string
 	walk(reflect.ValueOf(every()).Elem(), "spec", func(path string, _ func()) { paths = append(paths, path) })
 	if len(paths) < 128 {
 		t.Fatalf("the walk found %d fields only", len(paths))
 	}
-	unused := map[string]bool{}
-	for prefix := range withoutEffect {
-		unused[prefix] = true
-	}
+	var out []effect
 	for _, path := range paths {
-		in := minimal("true")
+		in := minimal("")
 		in.Spec = *every()
 		if need := bySuffix(needs, path); need != nil {
 			need(&in.Spec)
 		}
-		reason := reasonFor(path, unused)
-		was, err := tryRender(in.Spec)
+		before, err := render.Render(in)
 		if err != nil {
 			t.Fatalf("%s: before it is set: %v", path, err)
 		}
@@ -139,14 +143,33 @@ func TestEveryFieldTakesEffect(t *testing.T) {
 				set()
 			}
 		})
-		is, err := tryRender(in.Spec)
+		e := effect{path: path}
+		after, err := render.Render(in)
+		if e.err = err; err == nil {
+			e.changes = changes(t, before, after)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// TestEveryFieldTakesEffect fails for any field that changes nothing that is rendered without a reason, and
+// for any reason that is out of date.
+func TestEveryFieldTakesEffect(t *testing.T) {
+	unused := map[string]bool{}
+	for prefix := range withoutEffect {
+		unused[prefix] = true
+	}
+	for _, e := range effects(t) {
+		prefix, reason := reasonFor(e.path)
+		delete(unused, prefix)
 		switch {
-		case reason != "" && err == nil && was != is:
-			t.Errorf("%s takes effect, and yet there is a reason why not: %s", path, reason)
-		case reason == "" && err != nil:
-			t.Errorf("%s: %v", path, err)
-		case reason == "" && was == is:
-			t.Errorf("%s changes nothing that is rendered", path)
+		case reason != "" && len(e.changes) > 0:
+			t.Errorf("%s takes effect, and yet there is a reason why not: %s", e.path, reason)
+		case reason == "" && e.err != nil:
+			t.Errorf("%s: %v", e.path, e.err)
+		case reason == "" && len(e.changes) == 0:
+			t.Errorf("%s changes nothing that is rendered", e.path)
 		}
 	}
 	for prefix := range unused {
@@ -154,14 +177,14 @@ func TestEveryFieldTakesEffect(t *testing.T) {
 	}
 }
 
-func reasonFor(path string, unused map[string]bool) string {
+// reasonFor is why a field has no effect, with the path that this is said for.
+func reasonFor(path string) (prefix, reason string) {
 	for prefix, reason := range withoutEffect {
 		if path == prefix || strings.HasPrefix(path, prefix+".") || strings.HasPrefix(path, prefix+"[") {
-			delete(unused, prefix)
-			return reason
+			return prefix, reason
 		}
 	}
-	return ""
+	return "", ""
 }
 
 func bySuffix[V any](m map[string]V, path string) (found V) {
@@ -171,16 +194,6 @@ func bySuffix[V any](m map[string]V, path string) (found V) {
 		}
 	}
 	return found
-}
-
-func tryRender(s spec) (string, error) {
-	in := minimal("")
-	in.Spec = s
-	bundle, err := renderBundle(in)
-	if err != nil {
-		return "", err
-	}
-	return bundle, nil
 }
 
 // walk visits each field below v, with a function that sets it to something else.

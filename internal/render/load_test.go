@@ -2,7 +2,6 @@ package render_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"testing"
 
@@ -66,14 +65,4 @@ func minimal(command string) render.Input {
 	}}
 	manifest.Name = "lammps"
 	return input(manifest)
-}
-
-// renderBundle is the objects of an input as JSON.
-func renderBundle(in render.Input) (string, error) {
-	bundle, err := render.Render(in)
-	if err != nil {
-		return "", err
-	}
-	text, err := json.Marshal(bundle.Objects())
-	return string(text), err
 }
