@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -84,14 +85,14 @@ var deviations = []struct {
 		func(theirs, ours *batchv1.Job) {
 			pod := &theirs.Spec.Template.Spec
 			for i := range pod.Volumes {
-				if pod.Volumes[i].Name == "flux-sample-entrypoint" {
+				if pod.Volumes[i].Name == theirs.Name+"-entrypoint" {
 					pod.Volumes[i] = ours.Spec.Template.Spec.Volumes[3]
 				}
 			}
 			for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
 				for i := range containers {
 					for j := range containers[i].VolumeMounts {
-						if mount := &containers[i].VolumeMounts[j]; mount.Name == "flux-sample-entrypoint" {
+						if mount := &containers[i].VolumeMounts[j]; mount.Name == theirs.Name+"-entrypoint" {
 							mount.Name, mount.MountPath = "minifleet-entrypoint", "/flux_operator"
 						}
 					}
@@ -102,8 +103,8 @@ var deviations = []struct {
 	{
 		"Objects and pods carry labels and annotations that say whose they are.",
 		func(theirs, ours *batchv1.Job) {
-			theirs.Labels = maps.Clone(ours.Labels)
-			theirs.Annotations = maps.Clone(ours.Annotations)
+			theirs.Labels = addOurs(theirs.Labels, ours.Labels)
+			theirs.Annotations = addOurs(theirs.Annotations, ours.Annotations)
 			theirs.Spec.Template.Labels[v1alpha1.LabelOwner] = ours.Spec.Template.Labels[v1alpha1.LabelOwner]
 		},
 	},
@@ -118,6 +119,18 @@ var deviations = []struct {
 			}
 		},
 	},
+}
+
+// addOurs adds what is MiniFleet's own of our labels or annotations to theirs.
+func addOurs(theirs, ours map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, theirs)
+	for key, value := range ours {
+		if strings.HasPrefix(key, "minifleet.dev/") || key == v1alpha1.LabelManagedBy {
+			out[key] = value
+		}
+	}
+	return out
 }
 
 // normal is a Job without what means nothing: the order of sets, and empty structs.
