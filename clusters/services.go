@@ -2,7 +2,6 @@ package clusters
 
 import (
 	"context"
-	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,30 +28,27 @@ func (m *Member) ServicesPod(ctx context.Context, key types.NamespacedName, orig
 	return &pod, nil
 }
 
-// ErrOtherServices says that the services pod of another run of the same MiniCluster is still there.
-var ErrOtherServices = errors.New("the services pod of an earlier run is still on the member")
-
 // StartServices creates the services pod of a run, unless that very pod is there. That of another run is
-// deleted, and gives ErrOtherServices until it is gone; somebody else's pod gives a *Conflict.
-func (m *Member) StartServices(ctx context.Context, want *corev1.Pod, origin Origin) error {
+// deleted; until it is gone its name is returned. Somebody else's pod gives a *Conflict.
+func (m *Member) StartServices(ctx context.Context, want *corev1.Pod, origin Origin) (inTheWay string, err error) {
 	if err := m.Verify(ctx); err != nil {
-		return err
+		return "", err
 	}
-	err := m.create(ctx, want.DeepCopy())
+	err = m.create(ctx, want.DeepCopy())
 	if !apierrors.IsAlreadyExists(err) {
-		return err
+		return "", err
 	}
 	var have corev1.Pod
 	if err := m.getLive(ctx, client.ObjectKeyFromObject(want), &have); err != nil {
-		return err
+		return "", err
 	}
 	if !origin.Owns(&have) {
-		return origin.conflict("Pod", &have)
+		return "", origin.conflict("Pod", &have)
 	}
 	if have.Labels[v1alpha1.LabelRun] == want.Labels[v1alpha1.LabelRun] && have.DeletionTimestamp.IsZero() {
-		return nil
+		return "", nil
 	}
-	return errors.Join(ErrOtherServices, m.DeleteServices(ctx, &have))
+	return have.Name, m.DeleteServices(ctx, &have)
 }
 
 // DeleteServices deletes a services pod, and no other pod that may have its name by now.

@@ -101,13 +101,17 @@ func (p *pass) look(ctx context.Context, s *site) {
 		return
 	}
 	s.rawJob, s.job = job, observe(job)
+	p.learnExit(ctx, s, last)
 	wanted := p.wanted
-	wanted.Chosen = s.chosen
+	wanted.Chosen, wanted.Cleanup = s.chosen, p.tidies(s, last)
 	if p.problem != nil {
 		// Nothing is started, and nothing that is live is touched, on the strength of a spec that is wrong.
 		wanted.Hold, wanted.OnChange = p.problem.Message, v1alpha1.AfterCompletion
 	}
-	s.step = runs.Next(runs.Input{Wanted: wanted, Last: last, Ended: p.ledger.Ended, Job: s.job})
+	s.step = runs.Next(runs.Input{Wanted: wanted, Last: last, Ended: p.ledger.Ended, Job: s.job, Now: p.r.Now()})
+	if s.step.After > 0 {
+		s.again = s.step.After
+	}
 }
 
 func (p *pass) key(s *site) types.NamespacedName {
@@ -133,7 +137,7 @@ func (p *pass) record() bool {
 			changed = true
 		case runs.Stop:
 			stopping := *last
-			stopping.State = s.step.State
+			stopping.State, stopping.Cancelled = s.step.State, s.step.Reason == v1alpha1.ReasonRunCancelled
 			p.replaceLast(stopping)
 			changed = true
 		default:
@@ -156,8 +160,8 @@ func (p *pass) begin(s *site, last *v1alpha1.Run) {
 	p.ledger = p.ledger.Add(v1alpha1.Run{
 		ID: runs.ID(string(p.fmc.UID), s.name, p.wanted, last), Cluster: s.name,
 		Digest: p.wanted.Digest, RerunAt: p.wanted.RerunAt, Revision: p.fmc.Annotations[v1alpha1.AnnotationSourceRevision],
-		State: v1alpha1.RunStarting, StartTime: p.now(), ClusterUID: s.member.UID,
-	})
+		State: v1alpha1.RunStarting, StartTime: p.now(), ClusterUID: s.member.UID, Attempt: p.wanted.Attempt(last),
+	}, p.limits())
 }
 
 func (p *pass) adopt(s *site) bool {
@@ -174,7 +178,7 @@ func (p *pass) adopt(s *site) bool {
 	p.ledger = p.ledger.Add(v1alpha1.Run{
 		ID: s.job.RunID, Cluster: s.name, Digest: s.job.Digest, RerunAt: s.job.RerunAt,
 		State: v1alpha1.RunRunning, JobUID: types.UID(s.job.UID), StartTime: &t, ClusterUID: s.member.UID,
-	})
+	}, p.limits())
 	p.note("Normal", s.step.Reason, "Adopt", s.name, s.job.RunID, s.name+": "+s.step.Message)
 	return true
 }
@@ -188,6 +192,10 @@ func (p *pass) finish(s *site, last *v1alpha1.Run) {
 	}
 	if s.job != nil && s.job.CompletionTime != nil {
 		done.CompletionTime = s.job.CompletionTime
+	}
+	if done.State == v1alpha1.RunFailed && s.exit != nil {
+		done.Exit = s.exit
+		done.Message = words.Safe(done.Message+"; "+exitSentence(s.exit), words.Note)
 	}
 	p.replaceLast(done)
 	kind := "Normal"
@@ -258,8 +266,8 @@ func (p *pass) perform(ctx context.Context, due []*site) []error {
 			errs = append(errs, o.err)
 			continue
 		}
-		if errors.Is(o.err, clusters.ErrOtherServices) {
-			s.step = runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the services of an earlier run are being deleted; waiting until they are gone"}
+		if left := (leftoverError{}); errors.As(o.err, &left) {
+			s.step = runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonDeleting, Message: left.Error()}
 			p.lookAgain(goneInterval)
 			continue
 		}
@@ -332,10 +340,8 @@ func (p *pass) create(ctx context.Context, s *site) (*batchv1.Job, error) {
 			return nil, err
 		}
 	}
-	if bundle.services != nil && !p.wanted.Suspend {
-		if err := s.member.StartServices(ctx, bundle.services, p.origin); err != nil {
-			return nil, err
-		}
+	if err := p.clearForStart(ctx, s, bundle); err != nil {
+		return nil, err
 	}
 	// Writing all of this may have taken long: nothing starts on the word of a hub that has been succeeded.
 	if err := p.fresh(ctx); err != nil {
@@ -344,11 +350,40 @@ func (p *pass) create(ctx context.Context, s *site) (*batchv1.Job, error) {
 	return s.member.StartRun(ctx, bundle.job, p.origin)
 }
 
+// leftoverError says that a pod of an earlier run is still on the member.
+type leftoverError struct{ pod string }
+
+func (e leftoverError) Error() string {
+	return "pod " + words.Safe(e.pod, 253) + " of an earlier run is still on the member; waiting until it is gone"
+}
+
+// clearForStart makes sure that no pod of an earlier run is left, and starts the services.
+func (p *pass) clearForStart(ctx context.Context, s *site, bundle *rendered) error {
+	run := p.ledger.Last(s.name)
+	if p.ledger.First(s.name) != run {
+		pod, err := s.member.Leftover(ctx, p.key(s), run.ID)
+		if err != nil {
+			return err
+		}
+		if pod != "" {
+			return leftoverError{pod}
+		}
+	}
+	if bundle.services == nil || p.wanted.Suspend {
+		return nil
+	}
+	inTheWay, err := s.member.StartServices(ctx, bundle.services, p.origin)
+	if err == nil && inTheWay != "" {
+		err = leftoverError{inTheWay}
+	}
+	return err
+}
+
 // repair puts back what somebody has edited or deleted of the objects that a run needs. Objects of another
 // rendering are left as they are: they belong to a run that is still live, or that has ended.
 func (p *pass) repair(ctx context.Context, s *site) {
 	last := p.ledger.Last(s.name)
-	if s.failed != nil || s.still || !s.chosen || !p.wanted.IsCurrent(last) || last.State == v1alpha1.RunStarting || last.State == v1alpha1.RunStopping || p.tidies(last) {
+	if s.failed != nil || s.still || !s.chosen || !p.wanted.IsCurrent(last) || last.State == v1alpha1.RunStarting || last.State == v1alpha1.RunStopping || p.tidies(s, last) {
 		return
 	}
 	if since := p.r.Now().Sub(last.StartTime.Time); since < settle {

@@ -3,20 +3,44 @@ package controllers
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/internal/runs"
 )
 
-// tidies says whether everything of a run is to go from its member: it has ended, and the MiniCluster asks
-// to be cleaned up then.
-func (p *pass) tidies(last *v1alpha1.Run) bool {
-	return p.wanted.Cleanup && p.wanted.IsCurrent(last) && last.State.Ended()
+// tidies says whether everything of a run that has ended is to go from its member: at once, where the spec
+// asks for that or holds no history of such runs, or after its time to live.
+func (p *pass) tidies(s *site, last *v1alpha1.Run) bool {
+	if !p.wanted.IsCurrent(last) || !last.State.Ended() {
+		return false
+	}
+	spec, limit := &p.fmc.Spec, p.fmc.Spec.FailedRunsHistoryLimit
+	if last.State == v1alpha1.RunSucceeded {
+		limit = spec.SuccessfulRunsHistoryLimit
+	}
+	if spec.MiniCluster.Cleanup || limit != nil && *limit == 0 {
+		return true
+	}
+	if spec.TTLSecondsAfterFinished == nil || last.CompletionTime == nil {
+		return false
+	}
+	left := last.CompletionTime.Add(time.Duration(*spec.TTLSecondsAfterFinished) * time.Second).Sub(p.r.Now())
+	if left > 0 && (s.again == 0 || left < s.again) {
+		s.again = left
+	}
+	return left <= 0
+}
+
+// limits are how many ended runs the ledger holds.
+func (p *pass) limits() runs.Limits {
+	return runs.Limits{Succeeded: p.fmc.Spec.SuccessfulRunsHistoryLimit, Others: p.fmc.Spec.FailedRunsHistoryLimit}
 }
 
 // tidy removes what is left of a run that has ended, once its Job is gone (runs.Next sees to that).
 func (p *pass) tidy(ctx context.Context, s *site) {
-	if s.lost != nil || s.failed != nil || s.still || s.job != nil || !s.chosen || !p.tidies(p.ledger.Last(s.name)) {
+	if s.lost != nil || s.failed != nil || s.still || s.job != nil || !s.chosen || !p.tidies(s, p.ledger.Last(s.name)) {
 		return
 	}
 	left, err := p.anythingLeft(ctx, s)

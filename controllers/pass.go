@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -56,6 +57,7 @@ type site struct {
 	rawJob *batchv1.Job
 	job    *runs.Job
 	step   runs.Step
+	exit   *v1alpha1.RunExit // of a Job that has failed
 	failed *rollup.Problem
 	again  time.Duration // when to look at it again; 0: not
 	begun  bool          // the ledger line was written in this pass, so nothing of it can be on the member yet
@@ -106,7 +108,8 @@ func (p *pass) gather(ctx context.Context) error {
 	spec.Default()
 	p.wanted = runs.Wanted{
 		Digest: runs.Digest(p.fmc.Name, spec), RerunAt: words.Safe(p.fmc.Annotations[v1alpha1.AnnotationRerunAt], 253),
-		Size: spec.Size, Suspend: p.fmc.Spec.Suspend, OnChange: p.fmc.Spec.OnChange, Cleanup: spec.Cleanup,
+		Size: spec.Size, Suspend: p.fmc.Spec.Suspend, OnChange: p.fmc.Spec.OnChange,
+		Retries: p.fmc.Spec.Retries, Cancel: strings.FieldsFunc(p.fmc.Annotations[v1alpha1.AnnotationCancel], isSeparator),
 	}
 	var members v1alpha1.MemberClusterList
 	if err := p.r.Client.List(ctx, &members); err != nil {
@@ -383,6 +386,9 @@ func (p *pass) fresh(ctx context.Context) error {
 }
 
 var errBehind = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("fleetminiclusters").GroupResource(), "", errors.New("the cache is behind the hub"))
+
+// isSeparator says whether a character separates run ids that people have written down.
+func isSeparator(c rune) bool { return c == ',' || unicode.IsSpace(c) }
 
 func parseKey(s string) (types.NamespacedName, bool) {
 	namespace, name, ok := strings.Cut(s, "/")

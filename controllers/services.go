@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
-	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/render"
 	"github.com/minifleet/minifleet/internal/runs"
 )
@@ -54,10 +52,9 @@ func (p *pass) startServices(ctx context.Context, s *site, last *v1alpha1.Run) e
 	if err != nil || bundle.services == nil {
 		return err
 	}
-	err = s.member.StartServices(ctx, bundle.services, p.origin)
-	if errors.Is(err, clusters.ErrOtherServices) {
+	inTheWay, err := s.member.StartServices(ctx, bundle.services, p.origin)
+	if inTheWay != "" {
 		s.again = goneInterval
-		return nil
 	}
 	return err
 }

@@ -43,6 +43,34 @@ type FleetMiniClusterSpec struct {
 	// go on.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+
+	// Retries is how often the hub runs it again on a member where its run has failed, after the Job's own
+	// backoffLimit. It waits 10 s before the first time, twice as long before each further one, and at most
+	// 6 minutes.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	Retries int32 `json:"retries,omitempty"`
+
+	// SuccessfulRunsHistoryLimit is how many runs that succeeded status.runs keeps; the latest run of each
+	// member is always kept, so that it is not repeated. 0 also removes the Job of a run that succeeded, and
+	// all that it needed, from its member. Default: as many as fit, with the others 10.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	SuccessfulRunsHistoryLimit *int32 `json:"successfulRunsHistoryLimit,omitempty"`
+
+	// FailedRunsHistoryLimit is the same for runs that failed, were cancelled or were replaced.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	FailedRunsHistoryLimit *int32 `json:"failedRunsHistoryLimit,omitempty"`
+
+	// TTLSecondsAfterFinished removes the Job of a run that has ended, and all that it needed, from its
+	// member after this many seconds. The result stays in status.runs, and the run is not repeated.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }
 
 // SyncStatus says whether a member has what the hub wants, in Argo CD's words.
@@ -74,7 +102,7 @@ const (
 
 // RunState is how far a run is.
 //
-// +kubebuilder:validation:Enum=Starting;Running;Stopping;Succeeded;Failed;Replaced
+// +kubebuilder:validation:Enum=Starting;Running;Stopping;Succeeded;Failed;Replaced;Cancelled
 type RunState string
 
 const (
@@ -90,11 +118,32 @@ const (
 	RunFailed RunState = "Failed"
 	// RunReplaced says that the hub stopped the run, for one with a newer digest or another token.
 	RunReplaced RunState = "Replaced"
+	// RunCancelled says that the hub stopped the run because a person asked for that.
+	RunCancelled RunState = "Cancelled"
 )
 
 // Ended says whether a run in this state will never be live again.
 func (s RunState) Ended() bool {
-	return s == RunSucceeded || s == RunFailed || s == RunReplaced
+	return s == RunSucceeded || s == RunFailed || s == RunReplaced || s == RunCancelled
+}
+
+// RunExit is how the first pod of a run that failed ended.
+type RunExit struct {
+	// Pod is its name on the member.
+	Pod string `json:"pod"`
+	// Container that failed first in it.
+	// +optional
+	Container string `json:"container,omitempty"`
+	// ExitCode of the container.
+	// +optional
+	ExitCode *int32 `json:"exitCode,omitempty"`
+	// Reason is a word of the member's for it, e.g. Error, OOMKilled or Evicted.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Message is what the container wrote to its termination log, or what the member says of the pod; at most
+	// 500 characters.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // Run is a line of the ledger: one execution of the MiniCluster on one member. A run is written here
@@ -129,6 +178,16 @@ type Run struct {
 	// Message says why the run ended as it did.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// Attempt counts the runs before this one for the same digest and token on this member that failed and
+	// were followed by another (spec.retries).
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+	// Cancelled says of a run that is stopped that a person asked for it.
+	// +optional
+	Cancelled bool `json:"cancelled,omitempty"`
+	// Exit is how the first pod of a failed run ended, where the member could still tell.
+	// +optional
+	Exit *RunExit `json:"exit,omitempty"`
 }
 
 // PodCounts are pods of one run, as its Job counts them.

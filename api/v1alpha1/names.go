@@ -47,6 +47,10 @@ const (
 	// AnnotationRerunAt on a FleetMiniCluster asks for one more run; any new value is a new request.
 	AnnotationRerunAt = "minifleet.dev/rerun-at"
 
+	// AnnotationCancel on a FleetMiniCluster holds the ids of runs to stop, separated by commas. Such a run is
+	// not started again but by a change of the MiniCluster or AnnotationRerunAt.
+	AnnotationCancel = "minifleet.dev/cancel"
+
 	// Finalizer keeps a FleetMiniCluster until its objects are gone from every member.
 	Finalizer = "minifleet.dev/cleanup"
 	// FieldManager is the server-side apply manager of every write on a member.

@@ -59,8 +59,12 @@ func ready(in Input, s *v1alpha1.FleetMiniClusterStatus) verdict {
 	}
 	current := currentRuns(in)
 	for _, m := range current {
-		if m.Run.State == v1alpha1.RunFailed {
+		switch {
+		case in.Wanted.WillRetry(m.Run):
+		case m.Run.State == v1alpha1.RunFailed:
 			return verdict{metav1.ConditionFalse, v1alpha1.ReasonRunFailed, m.Name + ": " + m.Run.Message}
+		case m.Run.State == v1alpha1.RunCancelled:
+			return verdict{metav1.ConditionFalse, v1alpha1.ReasonRunCancelled, m.Name + ": run " + m.Run.ID + " was " + m.Run.Message}
 		}
 	}
 	for _, m := range in.Members {
@@ -160,21 +164,29 @@ func healthy(s *v1alpha1.FleetMiniClusterStatus) verdict {
 // outcome makes Complete and Failed. They speak of the runs for what is wanted now.
 func outcome(in Input, s *v1alpha1.FleetMiniClusterStatus) (complete, failed verdict) {
 	current := currentRuns(in)
-	count := func(state v1alpha1.RunState) int {
-		n := 0
-		for _, m := range current {
-			if m.Run.State == state {
-				n++
-			}
+	succeeded, bad, cancelled := 0, 0, 0
+	for _, m := range current {
+		switch {
+		case m.Run.State == v1alpha1.RunSucceeded:
+			succeeded++
+		case m.Run.State == v1alpha1.RunCancelled:
+			bad, cancelled = bad+1, cancelled+1
+		case m.Run.State == v1alpha1.RunFailed && !in.Wanted.WillRetry(m.Run):
+			bad++
 		}
-		return n
 	}
-	succeeded, bad := count(v1alpha1.RunSucceeded), count(v1alpha1.RunFailed)
 	wanted := 0
 	if in.Decision != nil {
 		wanted = max(int(in.Decision.Wanted), len(in.Decision.Clusters))
 	}
-	progress := fmt.Sprintf("%d of %d runs succeeded, %d failed", succeeded, wanted, bad)
+	progress := fmt.Sprintf("%d of %d runs succeeded, %d failed", succeeded, wanted, bad-cancelled)
+	reason := v1alpha1.ReasonRunFailed
+	if cancelled > 0 {
+		progress += fmt.Sprintf(", %d were cancelled", cancelled)
+		if cancelled == bad {
+			reason = v1alpha1.ReasonRunCancelled
+		}
+	}
 	complete = verdict{metav1.ConditionFalse, v1alpha1.ReasonProgressing, progress}
 	failed = verdict{metav1.ConditionFalse, v1alpha1.ReasonProgressing, progress}
 	switch {
@@ -182,13 +194,15 @@ func outcome(in Input, s *v1alpha1.FleetMiniClusterStatus) (complete, failed ver
 		complete = verdict{metav1.ConditionTrue, v1alpha1.ReasonRunSucceeded, progress}
 		failed.reason = v1alpha1.ReasonRunSucceeded
 	case wanted > 0 && bad > 0 && succeeded+bad == wanted:
-		failed = verdict{metav1.ConditionTrue, v1alpha1.ReasonRunFailed, progress + " (" + join(failedNames(s)) + ")"}
-		complete.reason = v1alpha1.ReasonRunFailed
+		failed = verdict{metav1.ConditionTrue, reason, progress + " (" + join(failedNames(s)) + ")"}
+		complete.reason = reason
 	}
 	return complete, failed
 }
 
 func failedNames(s *v1alpha1.FleetMiniClusterStatus) []string {
-	out := names(s.Clusters, func(c v1alpha1.ClusterStatus) bool { return c.State == v1alpha1.RunFailed })
+	out := names(s.Clusters, func(c v1alpha1.ClusterStatus) bool {
+		return c.State == v1alpha1.RunFailed || c.State == v1alpha1.RunCancelled
+	})
 	return slices.Compact(out)
 }

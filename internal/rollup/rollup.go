@@ -127,6 +127,8 @@ func endReason(r *v1alpha1.Run) string {
 		return v1alpha1.ReasonRunSucceeded
 	case v1alpha1.RunReplaced:
 		return v1alpha1.ReasonRunReplaced
+	case v1alpha1.RunCancelled:
+		return v1alpha1.ReasonRunCancelled
 	default:
 		return v1alpha1.ReasonRunFailed
 	}
@@ -162,7 +164,7 @@ func syncAndHealth(in Input, m Member) (v1alpha1.SyncStatus, v1alpha1.HealthStat
 			return v1alpha1.OutOfSync, health
 		}
 		return v1alpha1.OutOfSync, v1alpha1.Degraded
-	case !m.Chosen, !in.Wanted.IsCurrent(m.Run), m.Run.State == v1alpha1.RunStarting, m.Run.State == v1alpha1.RunStopping:
+	case !m.Chosen, !in.Wanted.IsCurrent(m.Run), m.Run.State == v1alpha1.RunStarting, m.Run.State == v1alpha1.RunStopping, in.Wanted.WillRetry(m.Run):
 		return v1alpha1.OutOfSync, health
 	default:
 		return v1alpha1.Synced, health
@@ -180,8 +182,12 @@ func runHealth(in Input, m Member) v1alpha1.HealthStatus {
 		return v1alpha1.Missing
 	case m.Run.State == v1alpha1.RunSucceeded:
 		return v1alpha1.Healthy
+	case in.Wanted.WillRetry(m.Run):
+		return v1alpha1.Progressing
 	case m.Run.State == v1alpha1.RunFailed:
 		return v1alpha1.Degraded
+	case m.Run.State == v1alpha1.RunCancelled:
+		return v1alpha1.Suspended
 	case m.Lost != nil:
 		return v1alpha1.HealthUnknown
 	case m.Job != nil && m.Job.Suspended:

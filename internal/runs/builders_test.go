@@ -22,8 +22,12 @@ func size(n int32) func(*runs.Wanted)    { return func(w *runs.Wanted) { w.Size 
 func replace(w *runs.Wanted)             { w.OnChange = v1alpha1.Replace }
 func suspend(w *runs.Wanted)             { w.Suspend = true }
 func cleanup(w *runs.Wanted)             { w.Cleanup = true }
-func left(w *runs.Wanted)                { w.Chosen = false }
-func hold(w *runs.Wanted)                { w.Hold = "waiting for another member" }
+func retries(n int32) func(*runs.Wanted) { return func(w *runs.Wanted) { w.Retries = n } }
+func cancel(id string) func(*runs.Wanted) {
+	return func(w *runs.Wanted) { w.Cancel = []string{id} }
+}
+func left(w *runs.Wanted) { w.Chosen = false }
+func hold(w *runs.Wanted) { w.Hold = "waiting for another member" }
 
 // line is a run of digest 1 in the ledger.
 func line(id string, state v1alpha1.RunState) *v1alpha1.Run {
@@ -32,6 +36,11 @@ func line(id string, state v1alpha1.RunState) *v1alpha1.Run {
 
 func answering(token string, r *v1alpha1.Run) *v1alpha1.Run {
 	r.RerunAt = token
+	return r
+}
+
+func attempt(n int32, r *v1alpha1.Run) *v1alpha1.Run {
+	r.Attempt = n
 	return r
 }
 

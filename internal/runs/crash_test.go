@@ -99,8 +99,22 @@ var stories = map[string]story{
 	"cleaned up":                       {wanted(cleanup)},
 	"cleaned up after a change":        {wanted(), wanted(cleanup), wanted(cleanup, digest("2")), wanted(cleanup)},
 	"cleaned up, and run again":        {wanted(cleanup), wanted(cleanup, token("t")), wanted(token("t"))},
+	"tried again":                      {wanted(retries(2))},
+	"tried again, and changed":         {wanted(retries(1)), wanted(retries(1), digest("2"))},
+	"tried again, replacing":           {wanted(retries(1), replace), wanted(retries(1), replace, digest("2"))},
+	"tried again, cleaned up":          {wanted(retries(1), cleanup)},
+	"tried again after all":            {wanted(), wanted(retries(1))},
+	"cancelled":                        {wanted(), wanted(cancelFirst)},
+	"cancelled, and run again":         {wanted(), wanted(cancelFirst), wanted(cancelFirst, token("t"))},
+	"cancelled, and changed":           {wanted(), wanted(cancelFirst), wanted(cancelFirst, digest("2"))},
+	"cancelled while replaced":         {wanted(replace), wanted(replace, digest("2")), wanted(replace, digest("2"), cancelFirst)},
+	"cancelled, with retries":          {wanted(retries(1)), wanted(retries(1), cancelFirst)},
+	"cancelled while suspended":        {wanted(), wanted(suspend), wanted(suspend, cancelFirst), wanted(cancelFirst)},
 	"changed while suspended":          {wanted(), wanted(suspend), wanted(suspend, digest("2")), wanted(digest("2"))},
 }
+
+// cancelFirst cancels the run that a story begins with.
+func cancelFirst(w *runs.Wanted) { w.Cancel = []string{runs.ID("owner", "alpine", wanted(), nil)} }
 
 // entered is how often a story comes to want something, up to a point.
 func (s story) entered(upTo int, digest, token string) int {
@@ -110,6 +124,15 @@ func (s story) entered(upTo int, digest, token string) int {
 		if is && (i == 0 || s[i-1].Digest != digest || s[i-1].RerunAt != token) {
 			n++
 		}
+	}
+	return n
+}
+
+// tries is how often a story runs the same thing at most, up to a point.
+func (s story) tries(upTo int) int {
+	n := 1
+	for _, w := range s[:upTo+1] {
+		n = max(n, 1+int(w.Retries))
 	}
 	return n
 }
@@ -132,7 +155,7 @@ func TestCrashesStartNothingTwice(t *testing.T) {
 					}
 				}
 				for what, n := range asked {
-					if most := s.entered(w.wants, what[0], what[1]); n > most {
+					if most := s.entered(w.wants, what[0], what[1]) * s.tries(w.wants); n > most {
 						t.Fatalf("%v ran %d times, and was asked for %d times: %s", what, n, most, w.key())
 					}
 				}
@@ -190,6 +213,12 @@ func settles(t *testing.T, s story, from *world) {
 		if w.job != nil && w.job.executing {
 			t.Errorf("something executes: from %s to %s", from.key(), w.key())
 		}
+	case wanted.IsCurrent(last) && last.State == v1alpha1.RunCancelled:
+		if !slices.Contains(wanted.Cancel, last.ID) || w.job != nil && w.job.executing {
+			t.Errorf("it is called cancelled: from %s to %s", from.key(), w.key())
+		}
+	case wanted.WillRetry(last):
+		t.Errorf("it is not tried again: from %s to %s", from.key(), w.key())
 	case !wanted.IsCurrent(last) || last.State != v1alpha1.RunSucceeded && last.State != v1alpha1.RunFailed:
 		t.Errorf("what is wanted has not run: from %s to %s", from.key(), w.key())
 	}

@@ -2,6 +2,7 @@ package runs_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -36,6 +37,10 @@ func (s situation) jobEnded() bool {
 	return s.job != nil && s.ended
 }
 
+func (s situation) cancelled() bool {
+	return s.last != nil && slices.Contains(s.wanted.Cancel, s.last.ID)
+}
+
 func (s situation) String() string {
 	out := fmt.Sprintf("wanted %+v", s.wanted)
 	if s.last != nil {
@@ -59,8 +64,11 @@ func everyWanted(yield func(runs.Wanted)) {
 							for _, n := range []int32{2, 3} {
 								w := runs.Wanted{Digest: d, RerunAt: tok, OnChange: onChange, Suspend: suspend, Chosen: chosen, Hold: hold, Size: n}
 								yield(w)
-								w.Cleanup = true
-								yield(w)
+								if n == 2 {
+									yield(with(w, cleanup))
+									yield(with(w, retries(1)))
+									yield(with(w, cancel("a")))
+								}
 							}
 						}
 					}
@@ -70,10 +78,15 @@ func everyWanted(yield func(runs.Wanted)) {
 	}
 }
 
+func with(w runs.Wanted, change func(*runs.Wanted)) runs.Wanted {
+	change(&w)
+	return w
+}
+
 func everyLast() []*v1alpha1.Run {
 	out := []*v1alpha1.Run{nil}
 	for _, state := range []v1alpha1.RunState{
-		v1alpha1.RunStarting, v1alpha1.RunRunning, v1alpha1.RunStopping, v1alpha1.RunSucceeded, v1alpha1.RunFailed, v1alpha1.RunReplaced,
+		v1alpha1.RunStarting, v1alpha1.RunRunning, v1alpha1.RunStopping, v1alpha1.RunSucceeded, v1alpha1.RunFailed, v1alpha1.RunReplaced, v1alpha1.RunCancelled,
 	} {
 		for _, tok := range []string{"", "t"} {
 			out = append(out, answering(tok, line("a", state)))
@@ -120,8 +133,8 @@ func TestNextExhaustively(t *testing.T) {
 		"no run begins while the member has a Job of ours, ended or not": func(s situation, n runs.Step) bool {
 			return n.Action != runs.Begin || s.job == nil
 		},
-		"what has succeeded or failed is not begun again": func(s situation, n runs.Step) bool {
-			return n.Action != runs.Begin || !s.wanted.IsCurrent(s.last) || s.last.State == v1alpha1.RunReplaced
+		"what has succeeded, failed or been cancelled is not begun again, unless it failed and has retries left": func(s situation, n runs.Step) bool {
+			return n.Action != runs.Begin || !s.wanted.IsCurrent(s.last) || s.wanted.WillRetry(s.last)
 		},
 		"no run begins on a member that is not chosen, while suspended, or while held": func(s situation, n runs.Step) bool {
 			return n.Action != runs.Begin || s.wanted.Chosen && !s.wanted.Suspend && s.wanted.Hold == ""
@@ -134,11 +147,15 @@ func TestNextExhaustively(t *testing.T) {
 			return n.Action != runs.DeleteJob || !s.jobLive() || s.jobEnded() ||
 				s.own() && s.last.State == v1alpha1.RunStopping
 		},
-		"the Job of what has run for what is wanted stays, unless it is to be cleaned up": func(s situation, n runs.Step) bool {
-			return n.Action != runs.DeleteJob || s.wanted.Cleanup || !s.own() || s.jobLive() || !s.jobEnded() || !s.wanted.IsCurrent(s.last)
+		"the Job of what has run for what is wanted stays, unless it is to be cleaned up or tried again": func(s situation, n runs.Step) bool {
+			return n.Action != runs.DeleteJob || s.wanted.Cleanup || s.wanted.WillRetry(s.last) || !s.own() || s.jobLive() || !s.jobEnded() || !s.wanted.IsCurrent(s.last)
 		},
-		"a run is stopped only if it is live, outdated and to be replaced": func(s situation, n runs.Step) bool {
-			return n.Action != runs.Stop || s.ledgerLive() && s.own() && s.wanted.OnChange == v1alpha1.Replace && !s.wanted.IsCurrent(s.last)
+		"a run is stopped only if it is live, and cancelled or outdated and to be replaced": func(s situation, n runs.Step) bool {
+			return n.Action != runs.Stop || s.ledgerLive() && s.own() &&
+				(s.cancelled() || s.wanted.OnChange == v1alpha1.Replace && !s.wanted.IsCurrent(s.last))
+		},
+		"a run is called cancelled only if a person has cancelled it": func(s situation, n runs.Step) bool {
+			return n.State != v1alpha1.RunCancelled || s.cancelled()
 		},
 		"a Job that is being deleted is not deleted, adjusted or adopted": func(s situation, n runs.Step) bool {
 			return s.job == nil || !s.job.Deleting || n.Action != runs.DeleteJob && n.Action != runs.Adjust && n.Action != runs.Adopt

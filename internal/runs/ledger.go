@@ -22,6 +22,16 @@ func (l Ledger) Last(cluster string) *v1alpha1.Run {
 	return nil
 }
 
+// First returns the earliest run on a member that is held, or nil.
+func (l Ledger) First(cluster string) *v1alpha1.Run {
+	for i := range l {
+		if l[i].Cluster == cluster {
+			return &l[i]
+		}
+	}
+	return nil
+}
+
 // Find returns the run of this id, or nil.
 func (l Ledger) Find(id string) *v1alpha1.Run {
 	for i := range l {
@@ -67,25 +77,61 @@ func (l Ledger) Live() []string {
 	return names
 }
 
-// Add appends a run and forgets the oldest of those that may be forgotten: runs that have ended and are
-// not the latest of their member.
-func (l Ledger) Add(r v1alpha1.Run) Ledger {
-	l = append(slices.Clone(l), r)
-	spare := 0
-	for i := range l {
-		if l.forgettable(i) {
-			spare++
+// Limits are how many ended runs a ledger holds of each kind, nil where nobody has said: then of all those
+// KeepEnded together, besides the latest of each member. The latest of each member is held in any case.
+type Limits struct{ Succeeded, Others *int32 }
+
+// keepAtLeast is how many ended runs are held whatever the limit: a request to create the Job of one may still
+// be on its way to a member, and must not be taken for a run that nobody knows.
+const keepAtLeast = 3
+
+// Add appends a run and forgets the oldest of those that may be forgotten.
+func (l Ledger) Add(r v1alpha1.Run, limits Limits) Ledger {
+	return append(slices.Clone(l), r).Trim(limits)
+}
+
+// Trim returns the ledger without the runs that have ended, are not the latest of their member, and are
+// beyond the limits.
+func (l Ledger) Trim(limits Limits) Ledger {
+	held := map[string]int{}
+	drop := make([]bool, len(l))
+	for i := len(l) - 1; i >= 0; i-- {
+		kind, allowed := limits.of(&l[i])
+		switch {
+		case !l[i].State.Ended():
+		case l.forgettable(i):
+			drop[i] = held[kind] >= allowed
+			held[kind]++
+		case kind != unlimited:
+			held[kind]++
 		}
 	}
 	out := make(Ledger, 0, len(l))
 	for i := range l {
-		if l.forgettable(i) && spare > KeepEnded {
-			spare--
-			continue
+		if !drop[i] {
+			out = append(out, l[i])
 		}
-		out = append(out, l[i])
 	}
 	return out
+}
+
+// Kinds of ended runs that are counted together.
+const (
+	unlimited = "" // those that nobody has set a limit for
+	succeeded = "succeeded"
+	others    = "others"
+)
+
+// of is what a run is counted with, and how many of these are held.
+func (k Limits) of(r *v1alpha1.Run) (kind string, allowed int) {
+	kind, limit := others, k.Others
+	if r.State == v1alpha1.RunSucceeded {
+		kind, limit = succeeded, k.Succeeded
+	}
+	if limit == nil {
+		return unlimited, KeepEnded
+	}
+	return kind, max(int(*limit), keepAtLeast)
 }
 
 func (l Ledger) forgettable(i int) bool {

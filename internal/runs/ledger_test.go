@@ -42,11 +42,11 @@ func TestLedger(t *testing.T) {
 
 func TestLedgerForgetsOnlyWhatHasEnded(t *testing.T) {
 	var l runs.Ledger
-	l = l.Add(on("quiet", "quiet", v1alpha1.RunSucceeded))
-	l = l.Add(on("live", "live", v1alpha1.RunRunning))
+	l = l.Add(on("quiet", "quiet", v1alpha1.RunSucceeded), runs.Limits{})
+	l = l.Add(on("live", "live", v1alpha1.RunRunning), runs.Limits{})
 	for i := range 3 * runs.KeepEnded {
 		before := len(l)
-		next := l.Add(on("busy", fmt.Sprint(i), v1alpha1.RunFailed))
+		next := l.Add(on("busy", fmt.Sprint(i), v1alpha1.RunFailed), runs.Limits{})
 		if len(l) != before {
 			t.Fatal("the ledger that was added to has changed")
 		}
@@ -62,6 +62,42 @@ func TestLedgerForgetsOnlyWhatHasEnded(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestLedgerLimits(t *testing.T) {
+	five, none := int32(5), int32(0)
+	count := func(l runs.Ledger, state v1alpha1.RunState) (n int) {
+		for _, r := range l {
+			if r.State == state {
+				n++
+			}
+		}
+		return n
+	}
+	tests := map[string]struct {
+		limits            runs.Limits
+		succeeded, failed int
+	}{
+		"none":             {runs.Limits{}, 5, 6},
+		"of one kind":      {runs.Limits{Succeeded: &five}, 5, 10 + 1},
+		"of both kinds":    {runs.Limits{Succeeded: &five, Others: &five}, 5, 5},
+		"less than needed": {runs.Limits{Succeeded: &none, Others: &none}, 3, 3},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			var l runs.Ledger
+			for i := range 20 {
+				l = l.Add(on("alpine", fmt.Sprint("s", i), v1alpha1.RunSucceeded), test.limits)
+				l = l.Add(on("alpine", fmt.Sprint("f", i), v1alpha1.RunFailed), test.limits)
+			}
+			if s, f := count(l, v1alpha1.RunSucceeded), count(l, v1alpha1.RunFailed); s != test.succeeded || f != test.failed {
+				t.Errorf("%d that succeeded and %d that failed are held, want %d and %d", s, f, test.succeeded, test.failed)
+			}
+			if last := l.Last("alpine"); last.ID != "f19" {
+				t.Errorf("the latest is %s", last.ID)
+			}
+		})
 	}
 }
 

@@ -2,8 +2,10 @@ package runs_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/runs"
@@ -251,6 +253,38 @@ func TestNext(t *testing.T) {
 			wanted(cleanup), line("a", v1alpha1.RunRunning), nil, job("a", succeeded),
 			runs.Finish, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded,
 		},
+		"it has failed, and has retries left": {
+			wanted(retries(1)), line("a", v1alpha1.RunFailed), nil, nil,
+			runs.Begin, v1alpha1.RunStarting, v1alpha1.ReasonRunStarting,
+		},
+		"it has failed, has retries left, and its Job is there": {
+			wanted(retries(1)), line("a", v1alpha1.RunFailed), nil, job("a", failed),
+			runs.DeleteJob, "", v1alpha1.ReasonCleanedUp,
+		},
+		"it has failed, and no retries are left": {
+			wanted(retries(1)), attempt(1, line("a", v1alpha1.RunFailed)), nil, nil,
+			runs.Nothing, "", "",
+		},
+		"it was cancelled, and has retries": {
+			wanted(retries(1)), line("a", v1alpha1.RunCancelled), nil, nil,
+			runs.Nothing, "", "",
+		},
+		"it was cancelled before a Job was made": {
+			wanted(cancel("a")), line("a", v1alpha1.RunStarting), nil, nil,
+			runs.Finish, v1alpha1.RunCancelled, v1alpha1.ReasonRunCancelled,
+		},
+		"it was cancelled while it runs": {
+			wanted(cancel("a")), line("a", v1alpha1.RunRunning), nil, job("a"),
+			runs.Stop, v1alpha1.RunStopping, v1alpha1.ReasonRunCancelled,
+		},
+		"another run was cancelled": {
+			wanted(cancel("b")), line("a", v1alpha1.RunRunning), nil, job("a"),
+			runs.Nothing, "", "",
+		},
+		"it was cancelled, and has succeeded all the same": {
+			wanted(cancel("a")), line("a", v1alpha1.RunRunning), nil, job("a", succeeded),
+			runs.Finish, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded,
+		},
 		"it has succeeded, and the Job expired": {
 			wanted(), line("a", v1alpha1.RunSucceeded), nil, nil,
 			runs.Nothing, "", "",
@@ -315,6 +349,27 @@ func TestNext(t *testing.T) {
 				t.Errorf("got %+v, want %s %s %s", got, c.want, c.state, c.reason)
 			}
 		})
+	}
+}
+
+// The waiting between retries doubles, up to a limit, and says when it ends.
+func TestBackOff(t *testing.T) {
+	ended := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	for failures, want := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 320 * time.Second, 6 * time.Minute, 6 * time.Minute} {
+		last := attempt(int32(failures), line("a", v1alpha1.RunFailed))
+		last.CompletionTime, last.Message = &metav1.Time{Time: ended}, "the last one failed"
+		in := runs.Input{Wanted: wanted(retries(10)), Last: last, Ended: endedIn(last), Now: ended.Add(time.Second)}
+		step := runs.Next(in)
+		if step.Action != runs.Nothing || step.Reason != v1alpha1.ReasonRetryWaiting || step.After != want-time.Second {
+			t.Errorf("after %d failures: %+v, want to wait %s", failures+1, step, want)
+		}
+		if failures == 1 && step.Message != "the last one failed; retry 2 of 10 at 12:00:20 UTC" {
+			t.Errorf("the message is %q", step.Message)
+		}
+		in.Now = ended.Add(want)
+		if step := runs.Next(in); step.Action != runs.Begin {
+			t.Errorf("after %s: %+v", want, step)
+		}
 	}
 }
 

@@ -9,12 +9,17 @@
 //	    │                   │                   Stopping                               │
 //	    │                   │ Finish               │ Finish                            │
 //	    │                   └──────────────────────┴─────────> Replaced ───────────────┤
-//	    └────────── Begin again: another digest or token, and no Job left ─────────────┘
+//	    └── Begin again: another digest or token, or a retry, and no Job left ─────────┘
+//
+// A run that a person cancels goes through Stopping as well, or from Starting at once, to Cancelled.
 package runs
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -31,8 +36,12 @@ type Wanted struct {
 	Suspend bool
 	// OnChange says what a change does to a live run.
 	OnChange v1alpha1.OnChange
-	// Cleanup removes the Job of a run that has ended.
+	// Cleanup removes the Job of the latest run when that has ended.
 	Cleanup bool
+	// Retries is how often a run that has failed is followed by another one.
+	Retries int32
+	// Cancel are the ids of runs that a person wants stopped.
+	Cancel []string
 	// Chosen says whether the member is in the placement. One that has left it gets no new run.
 	Chosen bool
 	// Hold is why no new run may start now although one is due; empty if it may.
@@ -71,6 +80,8 @@ type Input struct {
 	Ended func(runID string) bool
 	// Job is nil if the member confirmed that there is none.
 	Job *Job
+	// Now is the time, which the back-off between retries is reckoned from.
+	Now time.Time
 }
 
 // Action is what to do next.
@@ -105,6 +116,8 @@ type Step struct {
 	State v1alpha1.RunState
 	// Reason and Message say why, for events and status.
 	Reason, Message string
+	// After is when to look again although nothing happens; 0: not.
+	After time.Duration
 }
 
 // rule is a named check; it says whether it applies and, if so, what to do.
@@ -120,6 +133,8 @@ var rules = []rule{
 	{"its Job was seen before and is gone: it has failed, and is not silently repeated", jobVanished},
 	{"its Job is being deleted: wait until its pods are gone", jobDeleting},
 	{"the hub has begun to stop it: delete its Job", stopping},
+	{"it is cancelled and no Job was ever made: give it up", cancelUnstarted},
+	{"it is cancelled: stop it", cancelLive},
 	{"it is outdated and no Job was ever made: give it up", outdatedUnstarted},
 	{"it is suspended or is to be: that goes for an outdated run too", adjustSuspension},
 	{"it is outdated: replace it if asked to, else let it end", outdatedLive},
@@ -133,6 +148,7 @@ var rules = []rule{
 	{"a live Job of ours has lost its run's label: leave it to end", unlabelled},
 	{"the member has left the placement: clean up", leave},
 	{"what is wanted has run, and is to be cleaned up: remove its Job", tidy},
+	{"what is wanted has failed, and is to be tried again: wait out the back-off", backOff},
 	{"what is wanted has run: it is not repeated", done},
 	{"a new run is due, but has to wait", held},
 	{"a new run is due, and the Job of the one before it is still there: remove it", clearWay},
@@ -166,20 +182,39 @@ func jobEnded(in *Input) (Step, bool) {
 		return Step{}, false // it failed because it was stopped
 	}
 	if in.Job.Succeeded {
-		return Step{Finish, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded, in.Job.Message}, true
+		return finish(v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded, in.Job.Message), true
 	}
-	return Step{Finish, v1alpha1.RunFailed, v1alpha1.ReasonRunFailed, in.Job.Message}, true
+	return finish(v1alpha1.RunFailed, v1alpha1.ReasonRunFailed, in.Job.Message), true
 }
 
 func jobVanished(in *Input) (Step, bool) {
 	if !in.live() || in.Job != nil || in.Last.State == v1alpha1.RunStarting {
 		return Step{}, false
 	}
-	if in.Last.State == v1alpha1.RunStopping {
-		return Step{Finish, v1alpha1.RunReplaced, v1alpha1.ReasonRunReplaced, "stopped for a newer run"}, true
+	switch {
+	case in.Last.State == v1alpha1.RunStopping && in.Last.Cancelled:
+		return finish(v1alpha1.RunCancelled, v1alpha1.ReasonRunCancelled, "cancelled"), true
+	case in.Last.State == v1alpha1.RunStopping:
+		return finish(v1alpha1.RunReplaced, v1alpha1.ReasonRunReplaced, "stopped for a newer run"), true
+	default:
+		return finish(v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted,
+			"the Job was deleted on the member before it ended; to run again, set the annotation "+v1alpha1.AnnotationRerunAt), true
 	}
-	return Step{Finish, v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted,
-		"the Job was deleted on the member before it ended; to run again, set the annotation " + v1alpha1.AnnotationRerunAt}, true
+}
+
+func finish(state v1alpha1.RunState, reason, message string) Step {
+	return Step{Action: Finish, State: state, Reason: reason, Message: message}
+}
+
+func (in *Input) cancelled() bool { return in.live() && slices.Contains(in.Wanted.Cancel, in.Last.ID) }
+
+func cancelUnstarted(in *Input) (Step, bool) {
+	return finish(v1alpha1.RunCancelled, v1alpha1.ReasonRunCancelled, "cancelled before it started"), in.cancelled() && in.Job == nil
+}
+
+func cancelLive(in *Input) (Step, bool) {
+	return Step{Action: Stop, State: v1alpha1.RunStopping, Reason: v1alpha1.ReasonRunCancelled,
+		Message: "the live run is stopped (annotation " + v1alpha1.AnnotationCancel + ")"}, in.cancelled() && in.hasRunsJob()
 }
 
 func jobDeleting(in *Input) (Step, bool) {
@@ -193,6 +228,9 @@ func stopping(in *Input) (Step, bool) {
 	if !in.live() || !in.hasRunsJob() || in.Last.State != v1alpha1.RunStopping {
 		return Step{}, false
 	}
+	if in.Last.Cancelled {
+		return Step{Action: DeleteJob, Reason: v1alpha1.ReasonRunCancelled, Message: "stopping the run, which was cancelled"}, true
+	}
 	return Step{Action: DeleteJob, Reason: v1alpha1.ReasonRunReplaced, Message: "stopping the live run for a newer one"}, true
 }
 
@@ -200,7 +238,7 @@ func outdatedUnstarted(in *Input) (Step, bool) {
 	if !in.live() || in.Job != nil || (in.current() && in.Wanted.Chosen) {
 		return Step{}, false
 	}
-	return Step{Finish, v1alpha1.RunReplaced, v1alpha1.ReasonRunReplaced, "replaced before it started"}, true
+	return finish(v1alpha1.RunReplaced, v1alpha1.ReasonRunReplaced, "replaced before it started"), true
 }
 
 func outdatedLive(in *Input) (Step, bool) {
@@ -208,7 +246,7 @@ func outdatedLive(in *Input) (Step, bool) {
 		return Step{}, false
 	}
 	if in.Wanted.OnChange == v1alpha1.Replace {
-		return Step{Stop, v1alpha1.RunStopping, v1alpha1.ReasonRunReplaced, "the live run is stopped for a newer one (onChange: Replace)"}, true
+		return Step{Action: Stop, State: v1alpha1.RunStopping, Reason: v1alpha1.ReasonRunReplaced, Message: "the live run is stopped for a newer one (onChange: Replace)"}, true
 	}
 	return Step{Action: Nothing, Reason: v1alpha1.ReasonWaitingForCompletion,
 		Message: "the MiniCluster has changed; the new run starts when the live one has ended (onChange: AfterCompletion)"}, true
@@ -298,7 +336,7 @@ func adopt(in *Input) (Step, bool) {
 	if in.Job == nil || in.Job.Deleting || in.Job.RunID == "" || in.hasRunsJob() || in.Ended(in.Job.RunID) {
 		return Step{}, false
 	}
-	return Step{Adopt, v1alpha1.RunRunning, v1alpha1.ReasonRunAdopted, "found a Job of ours that the ledger did not know"}, true
+	return Step{Action: Adopt, State: v1alpha1.RunRunning, Reason: v1alpha1.ReasonRunAdopted, Message: "found a Job of ours that the ledger did not know"}, true
 }
 
 func tidy(in *Input) (Step, bool) {
@@ -306,12 +344,52 @@ func tidy(in *Input) (Step, bool) {
 		return Step{}, false
 	}
 	if in.Job.Deleting {
-		return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the run has ended; waiting until the pods of its Job are gone (cleanup: true)"}, true
+		return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the run has ended; waiting until the pods of its Job are gone, which is not kept"}, true
 	}
-	return Step{Action: DeleteJob, Reason: v1alpha1.ReasonCleanedUp, Message: "the run has ended; removing its Job (cleanup: true)"}, true
+	return Step{Action: DeleteJob, Reason: v1alpha1.ReasonCleanedUp, Message: "the run has ended; its Job is not kept"}, true
 }
 
-func done(in *Input) (Step, bool) { return Step{Action: Nothing}, in.current() }
+// Back-off between retries, as the Job controller has it between pods.
+const (
+	firstBackOff = 10 * time.Second
+	maxBackOff   = 6 * time.Minute
+)
+
+// WillRetry says whether a run that has failed is to be followed by another one.
+func (w Wanted) WillRetry(r *v1alpha1.Run) bool {
+	return w.IsCurrent(r) && r.State == v1alpha1.RunFailed && r.Attempt < w.Retries
+}
+
+// Attempt is that of the run that follows last.
+func (w Wanted) Attempt(last *v1alpha1.Run) int32 {
+	if w.WillRetry(last) {
+		return last.Attempt + 1
+	}
+	return 0
+}
+
+func backOff(in *Input) (Step, bool) {
+	if !in.Wanted.WillRetry(in.Last) || in.Last.CompletionTime == nil {
+		return Step{}, false
+	}
+	wait := firstBackOff
+	for range in.Last.Attempt {
+		wait = min(2*wait, maxBackOff)
+	}
+	left := in.Last.CompletionTime.Add(wait).Sub(in.Now)
+	if left <= 0 {
+		return Step{}, false
+	}
+	return Step{
+		Action: Nothing, Reason: v1alpha1.ReasonRetryWaiting, After: left,
+		Message: fmt.Sprintf("%s; retry %d of %d at %s", in.Last.Message, in.Last.Attempt+1, in.Wanted.Retries,
+			in.Last.CompletionTime.Add(wait).UTC().Format(time.TimeOnly+" UTC")),
+	}, true
+}
+
+func done(in *Input) (Step, bool) {
+	return Step{Action: Nothing}, in.current() && !in.Wanted.WillRetry(in.Last)
+}
 
 func held(in *Input) (Step, bool) {
 	if in.Wanted.Suspend {

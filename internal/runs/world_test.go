@@ -67,7 +67,7 @@ func (w *world) key() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d %t %v %v", w.wants, w.meddled, w.created, w.executed)
 	for _, r := range w.ledger {
-		fmt.Fprintf(&b, "|%s %s %s", r.ID, r.RerunAt, r.State)
+		fmt.Fprintf(&b, "|%s %s %s %d %t", r.ID, r.RerunAt, r.State, r.Attempt, r.Cancelled)
 	}
 	if w.job != nil {
 		j := w.job
@@ -112,14 +112,15 @@ func (w *world) record(wanted runs.Wanted) bool {
 	case runs.Begin:
 		w.ledger = w.ledger.Add(v1alpha1.Run{
 			ID: runs.ID("owner", "alpine", wanted, last), Cluster: "alpine",
-			Digest: wanted.Digest, RerunAt: wanted.RerunAt, State: v1alpha1.RunStarting,
-		})
+			Digest: wanted.Digest, RerunAt: wanted.RerunAt, State: v1alpha1.RunStarting, Attempt: wanted.Attempt(last),
+		}, runs.Limits{})
 	case runs.Adopt:
 		w.ledger = w.ledger.Add(v1alpha1.Run{
 			ID: w.job.RunID, Cluster: "alpine", Digest: w.job.Digest, RerunAt: w.job.RerunAt, State: step.State,
-		})
+		}, runs.Limits{})
 	case runs.Finish, runs.Stop:
 		set(step.State)
+		w.last().Cancelled = step.Reason == v1alpha1.ReasonRunCancelled
 	default:
 		if last == nil || last.State != v1alpha1.RunStarting || w.job == nil || w.job.RunID != last.ID {
 			return false

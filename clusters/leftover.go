@@ -1,0 +1,52 @@
+package clusters
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// Leftover returns the name of a pod of an earlier run of a MiniCluster that has not ended, or "". A Job that
+// somebody else deletes is gone before its pods are, and they would be in the same cluster as those of the
+// next run, under the same hostnames.
+func (m *Member) Leftover(ctx context.Context, key types.NamespacedName, runID string) (string, error) {
+	if err := m.Verify(ctx); err != nil {
+		return "", err
+	}
+	selector := labels.NewSelector()
+	for _, r := range []struct {
+		label    string
+		operator selection.Operator
+		values   []string
+	}{
+		{v1alpha1.LabelOwner, selection.Equals, []string{key.Name}},
+		{v1alpha1.LabelRun, selection.Exists, nil},
+		{v1alpha1.LabelRun, selection.NotEquals, []string{runID}},
+	} {
+		requirement, err := labels.NewRequirement(r.label, r.operator, r.values)
+		if err != nil {
+			return "", fmt.Errorf("selecting pods of earlier runs: %w", err)
+		}
+		selector = selector.Add(*requirement)
+	}
+	live := fields.AndSelectors(
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)))
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	var pods corev1.PodList
+	err := m.GetAPIReader().List(ctx, &pods, client.InNamespace(key.Namespace), client.Limit(1),
+		client.MatchingLabelsSelector{Selector: selector}, client.MatchingFieldsSelector{Selector: live})
+	if err != nil || len(pods.Items) == 0 {
+		return "", err
+	}
+	return pods.Items[0].Name, nil
+}
