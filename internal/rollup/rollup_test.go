@@ -60,8 +60,12 @@ func conflict(m *rollup.Member) {
 	m.Failed = &rollup.Problem{Reason: v1alpha1.ReasonConflict, Message: "Job hpc/n already exists"}
 }
 func outdated(m *rollup.Member) { m.Run.Digest = "0" }
-func gone(m *rollup.Member)     { m.Chosen = false }
-func paused(m *rollup.Member)   { m.Job.Suspended = true }
+func retryWaiting(m *rollup.Member) {
+	m.Step = runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonRetryWaiting, Message: "its words; retry 1 of 1"}
+}
+func lastAttempt(m *rollup.Member) { m.Run.Attempt = 1 }
+func gone(m *rollup.Member)        { m.Chosen = false }
+func paused(m *rollup.Member)      { m.Job.Suspended = true }
 
 const (
 	starting, running     = v1alpha1.RunStarting, v1alpha1.RunRunning
@@ -106,6 +110,20 @@ var cases = map[string]struct {
 	"one failed, one done": {
 		in: input(member("a", failed), member("b", succeeded)), sync: synced, health: v1alpha1.Degraded, clusters: "2/2", pods: "6/8",
 		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its words", healthy: no, complete: no, failed: yes, stalled: true,
+	},
+	"one failed and will be tried again, one done": {
+		in:   with(input(member("a", failed, retryWaiting), member("b", succeeded)), func(in *rollup.Input) { in.Wanted.Retries = 1 }),
+		sync: unsynced, health: v1alpha1.Progressing, clusters: "1/2", pods: "6/8",
+		ready: no, reason: v1alpha1.ReasonRetryWaiting, message: "a: its words; retry 1 of 1", healthy: yes, complete: no, failed: no, reconciling: true,
+	},
+	"one failed for the last time": {
+		in:   with(input(member("a", failed, lastAttempt)), func(in *rollup.Input) { in.Wanted.Retries = 1 }),
+		sync: synced, health: v1alpha1.Degraded, clusters: "1/1", pods: "3/4",
+		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its words", healthy: no, complete: no, failed: yes, stalled: true,
+	},
+	"one cancelled, one done": {
+		in: input(member("a", v1alpha1.RunCancelled), member("b", succeeded)), sync: synced, health: v1alpha1.Suspended, clusters: "2/2", pods: "6/8",
+		ready: no, reason: v1alpha1.ReasonRunCancelled, message: "a: run run-a was its words", healthy: yes, complete: no, failed: yes, stalled: true,
 	},
 	"an outdated one failed": {
 		in: input(member("a", failed, outdated)), sync: unsynced, health: v1alpha1.Degraded, clusters: "0/1", pods: "3/4",
