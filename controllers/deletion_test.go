@@ -39,6 +39,33 @@ var _ = Describe("The deletion of a FleetMiniCluster", func() {
 		Expect(job(ctx, "basalt", w.name, "both")).To(BeNil())
 	})
 
+	It("waits no longer than its deadline, and is made up for when the member returns", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		proxy, kubeconfig := through(labs.Cluster("basalt"))
+		w.register(ctx, "away", kubeconfig)
+		f := w.fmc("given-up", held)
+		f.Spec.DeletionDeadlineSeconds = ptr.To[int32](2)
+		Expect(hub.Create(ctx, f)).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "given-up").Should(Equal("True Synced Synced Progressing 1/1"))
+		uid := w.get(ctx, "given-up").UID
+		Expect(proxy.SetMode(lab.Refuse)).To(Succeed())
+		Eventually(w.on).WithArguments(ctx, "given-up", "away").Should(HavePrefix("Unknown"))
+		Expect(hub.Delete(ctx, w.get(ctx, "given-up"))).To(Succeed())
+		Eventually(w.exists).WithArguments(ctx, "given-up").Should(BeFalse())
+		orphans := func() []v1alpha1.Orphan { return w.memberCluster(ctx, "away").Status.Orphans }
+		Expect(orphans()).To(HaveLen(1))
+		Expect(orphans()[0]).To(And(HaveField("UID", uid), HaveField("Owner", w.name+"/given-up"), HaveField("Namespace", w.name)))
+		Expect(job(ctx, "basalt", w.name, "given-up")).NotTo(BeNil())
+
+		By("making one of the same name anew, which waits for the old one to go")
+		w.run(ctx, "given-up", held)
+		Expect(proxy.SetMode(lab.Pass)).To(Succeed())
+		Eventually(orphans).Should(BeEmpty())
+		Eventually(w.line).WithArguments(ctx, "given-up").Should(Equal("True Synced Synced Progressing 1/1"))
+		Expect(job(ctx, "basalt", w.name, "given-up").Annotations[v1alpha1.AnnotationOwnerUID]).To(BeEquivalentTo(w.get(ctx, "given-up").UID))
+		Expect(events(ctx, w.member("away"))).To(ContainElements("Orphaned", "OrphanRemoved"))
+	})
+
 	It("does not wait for a member that is no longer registered, and says so", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())

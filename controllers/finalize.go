@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,12 +25,17 @@ import (
 )
 
 // finalize removes everything of a deleted FleetMiniCluster from its members, and lets it go when all of
-// it is gone. A member that cannot be reached is waited for; one that is no longer registered is not.
+// it is gone. A member that cannot be reached is waited for until the deadline, and then remembers what is
+// left to do; one that is no longer registered is not.
 func (r *FleetMiniClusterReconciler) finalize(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(fmc, v1alpha1.Finalizer) {
 		return reconcile.Result{}, nil
 	}
 	waiting, err := r.cleanMembers(ctx, fmc)
+	left := deletionDeadline(fmc).Sub(r.Now())
+	if left <= 0 && err == nil {
+		waiting, err = r.orphan(ctx, fmc, waiting)
+	}
 	if len(waiting) == 0 && err == nil {
 		controllerutil.RemoveFinalizer(fmc, v1alpha1.Finalizer)
 		if err := r.Client.Update(ctx, fmc); err != nil {
@@ -43,62 +49,86 @@ func (r *FleetMiniClusterReconciler) finalize(ctx context.Context, fmc *v1alpha1
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if slices.ContainsFunc(waiting, func(w string) bool { return strings.HasSuffix(w, beingDeleted) }) {
+	if slices.ContainsFunc(waiting, func(w pending) bool { return w.why == beingDeleted || w.why == notWritten }) {
 		return reconcile.Result{RequeueAfter: goneInterval}, nil
 	}
-	return reconcile.Result{RequeueAfter: awayInterval}, nil // the return of a member is news
+	again := awayInterval // the return of a member is news
+	if left > 0 {
+		again = min(again, left)
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-const beingDeleted = "its objects are being deleted"
+// deletionDeadline is until when a deletion waits for members that cannot be reached.
+func deletionDeadline(fmc *v1alpha1.FleetMiniCluster) time.Time {
+	seconds := int32(v1alpha1.DefaultDeletionDeadlineSeconds)
+	if fmc.Spec.DeletionDeadlineSeconds != nil {
+		seconds = *fmc.Spec.DeletionDeadlineSeconds
+	}
+	return fmc.DeletionTimestamp.Add(time.Duration(seconds) * time.Second)
+}
 
-// cleanMembers deletes on all members at once and returns why any of them is not clean yet.
-func (r *FleetMiniClusterReconciler) cleanMembers(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) ([]string, error) {
+const (
+	beingDeleted = "its objects are being deleted"
+	notWritten   = "what is left on it is about to be written down"
+)
+
+// pending is a member that a deletion waits for.
+type pending struct {
+	member, why string
+	away        bool // it cannot be reached
+}
+
+func (w pending) String() string { return w.member + ": " + w.why }
+
+// cleanMembers deletes on all members at once and returns those that are not clean yet.
+func (r *FleetMiniClusterReconciler) cleanMembers(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) ([]pending, error) {
 	var (
 		mu      sync.Mutex
 		wg      sync.WaitGroup
-		waiting []string
+		waiting []pending
 		errs    []error
 	)
 	for _, name := range everUsed(fmc) {
 		wg.Go(func() {
-			why, err := r.cleanMember(ctx, fmc, name)
+			why, away, err := r.cleanMember(ctx, fmc, name)
 			mu.Lock()
 			defer mu.Unlock()
 			if why != "" {
-				waiting = append(waiting, name+": "+why)
+				waiting = append(waiting, pending{name, why, away})
 			}
 			errs = append(errs, err)
 		})
 	}
 	wg.Wait()
-	slices.Sort(waiting)
+	slices.SortFunc(waiting, func(a, b pending) int { return strings.Compare(a.member, b.member) })
 	return waiting, errors.Join(errs...)
 }
 
-func (r *FleetMiniClusterReconciler) cleanMember(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, name string) (why string, err error) {
+func (r *FleetMiniClusterReconciler) cleanMember(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, name string) (why string, away bool, err error) {
 	var registered v1alpha1.MemberCluster
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &registered); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Recorder.Eventf(fmc, nil, "Warning", v1alpha1.ReasonMemberRemoved, "Delete",
 				"%s: its MemberCluster no longer exists; objects of this MiniCluster may be left there", name)
-			return "", nil
+			return "", false, nil
 		}
-		return "its MemberCluster could not be read", err
+		return "its MemberCluster could not be read", false, err
 	}
 	member, engaged := r.Provider.Member(name)
 	if engaged != nil {
-		return "the member cannot be reached; its objects are removed when it returns", nil //nolint:nilerr // it is waited for
+		return "the member cannot be reached; its objects are removed when it returns", true, nil //nolint:nilerr // it is waited for
 	}
 	gone, err := member.Cleanup(ctx, member.TargetNamespace(fmc.Namespace), fmc.Name, r.origin(fmc))
 	switch {
 	case clusters.Unanswered(err):
-		return "the member does not answer", nil
+		return "the member does not answer", true, nil
 	case err != nil:
-		return words.Safe(err.Error(), words.Note), fmt.Errorf("removing objects from member %s: %w", name, err)
+		return words.Safe(err.Error(), words.Note), false, fmt.Errorf("removing objects from member %s: %w", name, err)
 	case !gone:
-		return beingDeleted, nil
+		return beingDeleted, false, nil
 	default:
-		return "", nil
+		return "", false, nil
 	}
 }
 
@@ -115,26 +145,30 @@ func everUsed(fmc *v1alpha1.FleetMiniCluster) []string {
 	return slices.Compact(names)
 }
 
-func (r *FleetMiniClusterReconciler) reportDeleting(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, waiting []string) error {
+func (r *FleetMiniClusterReconciler) reportDeleting(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, waiting []pending) error {
 	before := fmc.Status.DeepCopy()
 	fmc.Status.ObservedGeneration = fmc.Generation
 	// What is gone from a member is no longer told as being there.
 	fmc.Status.Clusters = slices.DeleteFunc(fmc.Status.Clusters, func(c v1alpha1.ClusterStatus) bool {
-		return !slices.ContainsFunc(waiting, func(w string) bool { return strings.HasPrefix(w, c.Name+": ") })
+		return !slices.ContainsFunc(waiting, func(w pending) bool { return w.member == c.Name })
 	})
 	for i := range fmc.Status.Clusters {
 		fmc.Status.Clusters[i].Sync, fmc.Status.Clusters[i].Reason = v1alpha1.OutOfSync, v1alpha1.ReasonDeleting
 	}
 	for i := range fmc.Status.Runs {
 		run := &fmc.Status.Runs[i]
-		if !run.State.Ended() && !slices.ContainsFunc(waiting, func(w string) bool { return strings.HasPrefix(w, run.Cluster+": ") }) {
+		if !run.State.Ended() && !slices.ContainsFunc(waiting, func(w pending) bool { return w.member == run.Cluster }) {
 			run.State, run.Message = v1alpha1.RunReplaced, "deleted with the FleetMiniCluster"
 		}
 	}
 	rollup.Summarize(&fmc.Status)
+	told := make([]string, len(waiting))
+	for i, w := range waiting {
+		told[i] = w.String()
+	}
 	meta.SetStatusCondition(&fmc.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDeleting,
-		Message: "deleting: " + strings.Join(waiting, "; "), ObservedGeneration: fmc.Generation, LastTransitionTime: metav1.NewTime(r.Now()),
+		Message: words.Safe("deleting: "+strings.Join(told, "; "), words.Message), ObservedGeneration: fmc.Generation, LastTransitionTime: metav1.NewTime(r.Now()),
 	})
 	if equality.Semantic.DeepEqual(before, &fmc.Status) {
 		return nil

@@ -36,6 +36,7 @@ type MemberClusterReconciler struct {
 	Cache     client.Reader
 	Provider  *clusters.Provider
 	Namespace string
+	HubUID    string
 	Recorder  events.EventRecorder
 	Now       func() time.Time
 }
@@ -46,7 +47,7 @@ func (r *MemberClusterReconciler) setUp(mgr manager.Manager, news *notifier[reco
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("membercluster").
-		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, orphansChanged))).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOf)).
 		// When one of two registrations of a cluster goes, the other may be used.
 		Watches(&v1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.refusedTwins), builder.WithPredicates(predicate.Funcs{
@@ -102,7 +103,11 @@ func (r *MemberClusterReconciler) Reconcile(ctx context.Context, req reconcile.R
 		return reconcile.Result{}, err
 	}
 	state.Message = words.Safe(state.Message, words.Note) // some of it is the member's own
-	return reconcile.Result{}, r.report(ctx, &member, state)
+	if err := r.report(ctx, &member, state); err != nil {
+		return retryConflict(err)
+	}
+	again, err := r.workOffOrphans(ctx, &member)
+	return reconcile.Result{RequeueAfter: again}, err
 }
 
 // connect hands the member's kubeconfig to the provider. A kubeconfig that cannot be read for the moment

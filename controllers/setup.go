@@ -142,7 +142,7 @@ func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, news *
 	local := mgr.GetLocalManager()
 	recorder := local.GetEventRecorder("minifleet")
 	members := &MemberClusterReconciler{
-		Client: local.GetClient(), Cache: local.GetCache(), Provider: provider, Namespace: o.Namespace,
+		Client: local.GetClient(), Cache: local.GetCache(), Provider: provider, Namespace: o.Namespace, HubUID: hubUID,
 		Recorder: recorder, Now: o.Now,
 	}
 	if err := members.setUp(local, &news.members); err != nil {

@@ -68,6 +68,8 @@ const (
 	ReasonKubeconfigRefused    = "KubeconfigRefused"
 	ReasonCertificateUntrusted = "CertificateUntrusted"
 	ReasonDuplicateCluster     = "DuplicateCluster"
+	ReasonOrphaned             = "Orphaned"
+	ReasonOrphanRemoved        = "OrphanRemoved"
 
 	// GitSource.
 	ReasonFetchFailed     = "FetchFailed"

@@ -71,7 +71,17 @@ type FleetMiniClusterSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+
+	// DeletionDeadlineSeconds is how long the deletion of this object waits for a member that cannot be
+	// reached. Then the object goes, and the MemberCluster's status.orphans remembers what to remove when the
+	// member returns. Default: 600.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	DeletionDeadlineSeconds *int32 `json:"deletionDeadlineSeconds,omitempty"`
 }
+
+// DefaultDeletionDeadlineSeconds stands in for an unset DeletionDeadlineSeconds.
+const DefaultDeletionDeadlineSeconds = 600
 
 // SyncStatus says whether a member has what the hub wants, in Argo CD's words.
 //

@@ -1,6 +1,9 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // KubeconfigKey is the key of a kubeconfig Secret that holds the kubeconfig.
 const KubeconfigKey = "kubeconfig"
@@ -53,6 +56,23 @@ type MemberCapacity struct {
 	GPUs string `json:"gpus,omitempty"`
 }
 
+// MaxOrphans is how many orphans a MemberCluster remembers; deletions beyond that wait for the member.
+const MaxOrphans = 500
+
+// Orphan is a FleetMiniCluster that was deleted while the member was away, and whose objects may still be
+// there.
+type Orphan struct {
+	// UID of the FleetMiniCluster.
+	UID types.UID `json:"uid"`
+	// Owner is NAMESPACE/NAME of the FleetMiniCluster.
+	Owner string `json:"owner"`
+	// Namespace and Name of its objects on the member.
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Since is when it was given up.
+	Since metav1.Time `json:"since"`
+}
+
 // MemberClusterStatus is what the hub knows of a member.
 type MemberClusterStatus struct {
 	// ObservedGeneration is the generation that this status speaks of.
@@ -78,6 +98,14 @@ type MemberClusterStatus struct {
 	// Capacity is absent where the credentials may not read nodes and pods.
 	// +optional
 	Capacity *MemberCapacity `json:"capacity,omitempty"`
+
+	// Orphans are what is to be removed from the member when it returns: at most 500 FleetMiniClusters that
+	// were deleted meanwhile.
+	// +optional
+	// +listType=map
+	// +listMapKey=uid
+	// +kubebuilder:validation:MaxItems=500
+	Orphans []Orphan `json:"orphans,omitempty"`
 
 	// LastHeardTime is when the last answer came, as far as is known. It is set only while the member cannot be reached,
 	// so that a healthy fleet writes nothing.
