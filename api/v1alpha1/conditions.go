@@ -31,6 +31,7 @@ const (
 
 	// FleetMiniCluster.
 	ReasonInvalidSpec          = "InvalidSpec"
+	ReasonPolicyDenied         = "PolicyDenied"
 	ReasonPlacementNotFound    = "PlacementNotFound"
 	ReasonNoClusterMatches     = "NoClusterMatches"
 	ReasonNotEnoughClusters    = "NotEnoughClusters"

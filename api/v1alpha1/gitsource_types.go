@@ -87,6 +87,13 @@ type GitSourceSpec struct {
 	// +kubebuilder:default=true
 	Prune *bool `json:"prune,omitempty"`
 
+	// Allow lists the permissions that MiniClusters of this source may use. Without any, one that sets a
+	// dangerous field is refused.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	Allow []Permission `json:"allow,omitempty"`
+
 	// Suspend stops looking at the repository. What was applied stays.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
@@ -144,6 +151,14 @@ type GitSourceStatus struct {
 	// ProblemCount is how many problems there are, warnings not counted.
 	// +optional
 	ProblemCount int32 `json:"problemCount,omitempty"`
+
+	// Needs are the MiniClusters of this source that need permissions, at most 1000. They are written
+	// before the MiniClusters are, and by the controller alone: that a FleetMiniCluster is what Git declares
+	// is believed for what stands here, and not for a label.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	Needs []DeclaredNeed `json:"needs,omitempty"`
 }
 
 // GitSource is a Git repository whose MiniClusters are to run.

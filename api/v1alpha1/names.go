@@ -44,6 +44,9 @@ const (
 	AnnotationSourceDigest = "minifleet.dev/source-digest"
 	// AnnotationApprovePrune on a GitSource holds the revision whose blocked prune a person approves.
 	AnnotationApprovePrune = "minifleet.dev/approve-prune"
+	// AnnotationAllow on a Namespace of the hub lists the permissions that everything in it may use, separated
+	// by commas.
+	AnnotationAllow = "minifleet.dev/allow"
 	// AnnotationRerunAt on a FleetMiniCluster asks for one more run; any new value is a new request.
 	AnnotationRerunAt = "minifleet.dev/rerun-at"
 

@@ -16,6 +16,12 @@ import (
 // MiniFleet, which may render the same MiniCluster in other words, runs nothing a second time. For the
 // same reason a field that is added to the spec must be omitted from its JSON where it is unset.
 func Digest(name string, spec *fluxv1alpha2.MiniClusterSpec) string {
+	return FullDigest(name, spec)[:16]
+}
+
+// FullDigest is Digest in all its 64 hexadecimal digits, for where nobody may find another MiniCluster
+// with the same one.
+func FullDigest(name string, spec *fluxv1alpha2.MiniClusterSpec) string {
 	spec = spec.DeepCopy()
 	if spec.Elastic() {
 		spec.Size = 0
@@ -31,7 +37,7 @@ func Digest(name string, spec *fluxv1alpha2.MiniClusterSpec) string {
 	h.Write([]byte(name))
 	h.Write([]byte{0})
 	h.Write(prune(body))
-	return hex.EncodeToString(h.Sum(nil)[:8])
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // prune drops nulls, empty objects and empty lists at every depth, which say nothing, and gives the
