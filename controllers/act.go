@@ -108,7 +108,7 @@ func (p *pass) look(ctx context.Context, s *site) {
 		// Nothing is started, and nothing that is live is touched, on the strength of a spec that is wrong.
 		wanted.Hold, wanted.OnChange = p.problem.Message, v1alpha1.AfterCompletion
 	}
-	s.step = runs.Next(runs.Input{Wanted: wanted, Last: last, Ended: p.ledger.Ended, Job: s.job, Now: p.r.Now()})
+	s.step = p.permitted(runs.Next(runs.Input{Wanted: wanted, Last: last, Ended: p.ledger.Ended, Job: s.job, Now: p.r.Now()}))
 	if s.step.After > 0 {
 		s.again = s.step.After
 	}

@@ -68,6 +68,8 @@ func (r *FleetMiniClusterReconciler) setUp(mgr mcmanager.Manager, news *notifier
 		Watches(&v1alpha1.MemberCluster{}, r.onHub(func(ctx context.Context, m client.Object) []types.NamespacedName {
 			return r.usersOfMember(ctx, m.GetName())
 		}), append(local, mcbuilder.WithPredicates(memberChanged))...).
+		Watches(&v1alpha1.GitSource{}, r.onHub(r.usersOfSource), append(local, mcbuilder.WithPredicates(sourceAllowanceChanged))...).
+		Watches(&corev1.Namespace{}, r.onHub(r.usersOfNamespace), append(local, mcbuilder.WithPredicates(allowanceChanged))...).
 		WatchesRawSource(news.source()).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			MaxConcurrentReconciles: workers, RateLimiter: rateLimiter[mcreconcile.Request](), LogConstructor: quiet(mgr.GetLogger()),

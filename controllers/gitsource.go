@@ -48,6 +48,7 @@ func (r *GitSourceReconciler) setUp(mgr manager.Manager) error {
 		For(&v1alpha1.GitSource{}, builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&v1alpha1.FleetMiniCluster{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(edited)).
 		Watches(&v1alpha1.Placement{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(edited)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.sourcesIn), builder.WithPredicates(allowanceChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 8, RateLimiter: rateLimiter[reconcile.Request]()}).
 		Complete(r)
 }
@@ -114,6 +115,10 @@ type gitSync struct {
 	applied  []string // KIND/NAME of what was created or updated
 	pruned   []string
 	blocked  []string // what would be pruned if somebody approved it
+
+	needs     []v1alpha1.DeclaredNeed // what Git declares that needs permissions
+	oldNeeds  []v1alpha1.DeclaredNeed // what it declared before, and is on the hub yet
+	unapplied []string                // KIND/NAME of what could not be applied
 }
 
 // tree is what one commit declares.
@@ -126,6 +131,9 @@ type tree struct {
 	// default placement, wants them.
 	settled    map[string]string
 	settledFor string
+	// needy are the objects that need permissions, once they have been judged.
+	needy  []needyObject
+	judged bool
 }
 
 // settleFor makes every object be looked at anew when the default placement has changed.
@@ -174,6 +182,9 @@ func (s *gitSync) run(ctx context.Context) error {
 		return err
 	}
 	if err := s.fetch(ctx, existing); err != nil {
+		return err
+	}
+	if err := s.vouch(ctx, existing); err != nil {
 		return err
 	}
 	if err := s.apply(ctx, existing); err != nil {

@@ -81,6 +81,7 @@ func (s *gitSync) applyOne(ctx context.Context, o *parse.Object, have existing) 
 	}
 	want, why := s.wanted(o)
 	if why != "" {
+		s.unapplied = append(s.unapplied, key)
 		s.problem(o.Path, o.Line, o.Kind+"/"+o.Name, "", why)
 		return nil
 	}
@@ -90,6 +91,7 @@ func (s *gitSync) applyOne(ctx context.Context, o *parse.Object, have existing) 
 	case err == nil:
 		return nil
 	case errors.As(err, &own), apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+		s.unapplied = append(s.unapplied, key)
 		s.problem(o.Path, o.Line, o.Kind+"/"+o.Name, "", err.Error())
 		return nil
 	default:

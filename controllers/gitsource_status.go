@@ -48,6 +48,7 @@ func (s *gitSync) reportTree(st *v1alpha1.GitSourceStatus) {
 			st.MiniClusters++
 		}
 	}
+	st.Needs = s.declaredNeeds()
 	st.ProblemCount = int32(len(s.problems)) //nolint:gosec // far fewer than 2³¹
 	st.Problems = nil
 	if all := slices.Concat(s.problems, s.warnings); len(all) > 0 {

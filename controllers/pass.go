@@ -117,8 +117,13 @@ func (p *pass) gather(ctx context.Context) error {
 	}
 	if errs := fluxv1alpha2.Validate(p.fmc.Name, spec, field.NewPath("spec", "miniCluster")); len(errs) > 0 {
 		p.problem, p.stalled = &rollup.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: words.Safe(errs.ToAggregate().Error(), words.Message)}, true
-	} else if err := p.place(ctx, members.Items); err != nil {
+	} else if err := p.permit(ctx, spec); err != nil {
 		return err
+	}
+	if p.problem == nil {
+		if err := p.place(ctx, members.Items); err != nil {
+			return err
+		}
 	}
 	p.findSites(members.Items)
 	return nil

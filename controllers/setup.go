@@ -27,7 +27,6 @@ import (
 	"github.com/minifleet/minifleet/gitsource/fetch"
 )
 
-// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",namespace=system,resources=secrets,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=system,resources=events,verbs=create;patch

@@ -33,7 +33,17 @@ func Needs(spec *fluxv1alpha2.MiniClusterSpec, path *field.Path) []Need {
 type walk struct{ needs []Need }
 
 func (w *walk) need(p v1alpha1.Permission, at *field.Path, format string, args ...any) {
-	w.needs = append(w.needs, Need{Permission: p, Field: at, Why: fmt.Sprintf(format, args...)})
+	w.needs = append(w.needs, Need{Permission: p, Field: at, Why: short(fmt.Sprintf(format, args...))})
+}
+
+// mostWhy is the most characters of a Why: the text in it is that of a MiniCluster, and may be long.
+const mostWhy = 160
+
+func short(s string) string {
+	if r := []rune(s); len(r) > mostWhy {
+		return string(r[:mostWhy-1]) + "…"
+	}
+	return s
 }
 
 func (w *walk) containers(containers []fluxv1alpha2.MiniClusterContainer, path *field.Path) {
