@@ -40,8 +40,12 @@ func (p *pass) permit(ctx context.Context, spec *fluxv1alpha2.MiniClusterSpec) e
 	if len(needs) == 0 {
 		return nil
 	}
-	a, err := p.allowance(ctx, spec)
-	if err != nil {
+	a, err := p.allowance(ctx, p.r.Client, spec)
+	if err != nil || len(policy.Denied(needs, a.permissions)) == 0 {
+		return err
+	}
+	// What the source wrote before it wrote this object may come later into the cache than the object.
+	if a, err = p.allowance(ctx, p.r.APIReader, spec); err != nil {
 		return err
 	}
 	denied := policy.Denied(needs, a.permissions)
@@ -85,10 +89,10 @@ type allowance struct {
 // allowance adds up what the namespace and the source allow. A label proves nothing, since whoever edits the
 // object can set it: a source speaks for an object if its status, which the controller alone writes, says
 // that Git declares just this.
-func (p *pass) allowance(ctx context.Context, spec *fluxv1alpha2.MiniClusterSpec) (*allowance, error) {
+func (p *pass) allowance(ctx context.Context, reader client.Reader, spec *fluxv1alpha2.MiniClusterSpec) (*allowance, error) {
 	a := &allowance{}
 	var err error
-	if a.namespace, err = readNamespaceAllowance(ctx, p.r.Client, p.fmc.Namespace); err != nil {
+	if a.namespace, err = readNamespaceAllowance(ctx, reader, p.fmc.Namespace); err != nil {
 		return nil, err
 	}
 	a.permissions = a.namespace.permissions
@@ -97,7 +101,7 @@ func (p *pass) allowance(ctx context.Context, spec *fluxv1alpha2.MiniClusterSpec
 		return a, nil
 	}
 	var source v1alpha1.GitSource
-	err = p.r.Client.Get(ctx, types.NamespacedName{Namespace: p.fmc.Namespace, Name: name}, &source)
+	err = reader.Get(ctx, types.NamespacedName{Namespace: p.fmc.Namespace, Name: name}, &source)
 	switch {
 	case apierrors.IsNotFound(err):
 		a.stranger = fmt.Sprintf("There is no GitSource %s/%s any more that could allow it. ", p.fmc.Namespace, name)

@@ -22,6 +22,7 @@ import (
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/hack/lab"
+	"github.com/minifleet/minifleet/internal/policy"
 )
 
 // offer asks the API server what it would make of a manifest, in which unknown fields are errors. Nothing
@@ -134,6 +135,7 @@ var _ = Describe("The API server", func() {
 		Entry("a path with dots in names", gitSourceManifest(someURL+"path: apps/..v2/x..y")),
 		Entry("the shortest interval", gitSourceManifest(someURL+"interval: 1s")),
 		Entry("the longest interval", gitSourceManifest(someURL+"interval: 24h")),
+		Entry("a source with every permission", gitSourceManifest(someURL+"allow: ["+policy.Join(v1alpha1.Permissions())+"]")),
 		Entry("a full commit", gitSourceManifest(someURL+"ref: {commit: "+strings.Repeat("a", 40)+"}")),
 		Entry("a range of versions", gitSourceManifest(someURL+`ref: {semver: ">=1.2.0 <2.0.0"}`)),
 	)
@@ -169,6 +171,8 @@ var _ = Describe("The API server", func() {
 		Entry("an interval that is too short", gitSourceManifest(someURL+"interval: 999ms"), "spec.interval", "at least 1s"),
 		Entry("an interval that is too long", gitSourceManifest(someURL+"interval: 25h"), "spec.interval", "at most 24h"),
 		Entry("an interval that is none", gitSourceManifest(someURL+"interval: often"), "spec.interval"),
+		Entry("a permission that there is not", gitSourceManifest(someURL+"allow: [Everything]"), "spec.allow[0]"),
+		Entry("a permission twice", gitSourceManifest(someURL+"allow: [HostPath, HostPath]"), "spec.allow[1]"),
 		Entry("an empty ref", gitSourceManifest(someURL+"ref: {}"), "spec.ref", "exactly one of branch, tag, semver and commit"),
 		Entry("two refs", gitSourceManifest(someURL+"ref: {branch: main, tag: v1}"), "spec.ref", "exactly one of branch, tag, semver and commit"),
 		Entry("a short commit", gitSourceManifest(someURL+"ref: {commit: abc1234}"), "spec.ref.commit"),

@@ -100,7 +100,7 @@ func TestEveryLeafOfASecurityContextIsJudged(t *testing.T) {
 		"seLinuxChangePolicy":              "says how volumes are relabelled",
 		"sysctls[0].value":                 "is judged by the sysctl's name",
 	}
-	judged := func(at string, s *spec) bool { return len(policy.Needs(s, field.NewPath("spec"))) > 0 }
+	judged := func(s *spec) bool { return len(policy.Needs(s, field.NewPath("spec"))) > 0 }
 	takes, all := map[string]bool{}, map[string]bool{}
 	for _, at := range []string{"spec.containers[0].securityContext.", "spec.flux.container.securityContext.", "spec.services[0].securityContext.", "spec.pod.securityContext."} {
 		eachLeaf(full, func(path string, s *spec) {
@@ -109,7 +109,7 @@ func TestEveryLeafOfASecurityContextIsJudged(t *testing.T) {
 				return
 			}
 			all[leaf] = true
-			takes[leaf] = takes[leaf] || judged(path, s)
+			takes[leaf] = takes[leaf] || judged(s)
 		})
 	}
 	for leaf := range all {
@@ -199,10 +199,10 @@ func podOf(object render.Object) (*metav1.ObjectMeta, *corev1.PodSpec) {
 
 // eachLeaf calls visit with a new MiniCluster for every leaf and every dangerous value of it. Paths name
 // fields as a manifest does; an element of a list of plain values or of structs that is added has none.
-func eachLeaf(make func() *spec, visit func(path string, s *spec)) {
+func eachLeaf(fresh func() *spec, visit func(path string, s *spec)) {
 	for leaf := 0; ; leaf++ {
 		for value := 0; ; value++ {
-			s := make()
+			s := fresh()
 			w := &setter{leaf: leaf, value: value}
 			w.walk(reflect.ValueOf(s).Elem(), "spec")
 			if w.path == "" {
