@@ -52,7 +52,7 @@ func (p *pass) permit(ctx context.Context, spec *fluxv1alpha2.MiniClusterSpec) e
 	if len(denied) == 0 {
 		return nil
 	}
-	why, mend := policy.Explain(denied, mostDenied), a.mend(policy.Permissions(denied))
+	why, mend := "not allowed: "+policy.Explain(denied, mostDenied), a.mend(policy.Permissions(denied))
 	p.problem = &rollup.Problem{
 		Reason: v1alpha1.ReasonPolicyDenied, Message: words.Safe(words.Safe(why, mostExplained)+". "+mend, words.Message),
 	}

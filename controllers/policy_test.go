@@ -118,7 +118,7 @@ var _ = Describe("The policy for dangerous fields", func() {
 		Eventually(w.line).WithArguments(ctx, "root").Should(Equal("False PolicyDenied OutOfSync Missing 0/0"))
 		f := w.get(ctx, "root")
 		Expect(says(f.Status.Conditions)).To(Equal(
-			"spec.miniCluster.containers[0].volumes[data].hostPath: mounts /data of the node, which takes the permission HostPath; " +
+			"not allowed: spec.miniCluster.containers[0].volumes[data].hostPath: mounts /data of the node, which takes the permission HostPath; " +
 				"spec.miniCluster.containers[0].securityContext.privileged: makes the container root on the node, which takes the permission Privileged. " +
 				"Remove what is named, or allow it in this namespace of the hub: kubectl annotate --overwrite namespace " + w.name + " minifleet.dev/allow=HostPath,Privileged"))
 		Expect(meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionStalled)).To(HaveField("Reason", v1alpha1.ReasonPolicyDenied))
@@ -129,7 +129,7 @@ var _ = Describe("The policy for dangerous fields", func() {
 		By("allowing a part, and misspelling the other")
 		w.setAllow(ctx, "HostPath,priviledged")
 		Eventually(func() string { return says(w.get(ctx, "root").Status.Conditions) }).Should(And(
-			HavePrefix("spec.miniCluster.containers[0].securityContext.privileged: "), ContainSubstring("words that are no permission: priviledged")))
+			HavePrefix("not allowed: spec.miniCluster.containers[0].securityContext.privileged: "), ContainSubstring("words that are no permission: priviledged")))
 		Expect(jobsMade("alpine", w.name)).To(BeZero())
 
 		By("allowing both, as the first message said")

@@ -13,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	psapi "k8s.io/pod-security-admission/api"
 	psa "k8s.io/pod-security-admission/policy"
+	"k8s.io/utils/ptr"
 
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/curve"
 	"github.com/minifleet/minifleet/internal/policy"
 	"github.com/minifleet/minifleet/internal/render"
@@ -32,6 +34,9 @@ var keys = []string{
 	"container.apparmor.security.beta.kubernetes.io/flux-view", "seccomp.security.alpha.kubernetes.io/pod",
 	"container.seccomp.security.alpha.kubernetes.io/flux-view", "key",
 }
+
+// baseline are the permissions without which a MiniCluster passes the Pod Security level "baseline".
+var baseline = []v1alpha1.Permission{v1alpha1.PermissionHostPath, v1alpha1.PermissionHostNamespaces, v1alpha1.PermissionPrivileged}
 
 // TestBaseline sets every leaf of a MiniCluster, one at a time, to whatever may be dangerous, and asks
 // Kubernetes' own code about the pods that come of it: what the Pod Security level "baseline" forbids
@@ -59,7 +64,9 @@ func TestBaseline(t *testing.T) {
 			found[reason] = true
 		}
 		needs := policy.Needs(s, field.NewPath("spec"))
-		if !slices.ContainsFunc(needs, func(n policy.Need) bool { return sameField(n.Field.String(), path) }) {
+		if !slices.ContainsFunc(needs, func(n policy.Need) bool {
+			return sameField(n.Field.String(), path) && slices.Contains(baseline, n.Permission)
+		}) {
 			t.Errorf("%s: Pod Security forbids it (%s), and what takes a permission is %v", path, denied, list(needs))
 		}
 	}
@@ -75,6 +82,42 @@ func TestBaseline(t *testing.T) {
 	} {
 		if !found[reason] {
 			t.Errorf("nothing provoked %q; what was: %v", reason, found)
+		}
+	}
+}
+
+// TestRestricted holds what docs/policy.md says of the strictest level: nothing that MiniFleet adds to a pod
+// is in its way.
+func TestRestricted(t *testing.T) {
+	evaluator, err := psa.NewEvaluator(psa.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := full()
+	restrained := corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+	s.Pod.SecurityContext = corev1.PodSecurityContext{
+		RunAsNonRoot: ptr.To(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	s.Flux.Container.SecurityContext = restrained
+	for _, containers := range [][]fluxv1alpha2.MiniClusterContainer{s.Containers, s.Services} {
+		for i := range containers {
+			containers[i].SecurityContext = restrained
+		}
+	}
+	bundle, err := render.Render(render.Input{Name: "mini", Namespace: "test", Spec: *s, CurveCert: certificate(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	level := psapi.LevelVersion{Level: psapi.LevelRestricted, Version: psapi.LatestVersion()}
+	for _, object := range bundle.Objects() {
+		if meta, pod := podOf(object); pod != nil {
+			for _, r := range evaluator.EvaluatePod(level, meta, pod) {
+				if !r.Allowed {
+					t.Errorf("%s: %s", r.ForbiddenReason, r.ForbiddenDetail)
+				}
+			}
 		}
 	}
 }
