@@ -222,7 +222,8 @@ var _ = Describe("The policy for dangerous fields", func() {
 		Expect(source().Status.Needs).To(ConsistOf(And(HaveField("Name", "root"), HaveField("Permissions", []v1alpha1.Permission{"HostPath", "Privileged"}))))
 		first := job(ctx, "alpine", w.name, "root")
 
-		By("putting the source's label on something that it does not declare")
+		By("putting the source's label on something that it does not declare, while it does not look")
+		w.suspendSource(ctx, true) // else it would prune that
 		forged := dangerous(w.fmc("forged", held))
 		forged.Labels = map[string]string{v1alpha1.LabelSource: "fleet"}
 		forged.Annotations = w.get(ctx, "root").Annotations
@@ -230,8 +231,7 @@ var _ = Describe("The policy for dangerous fields", func() {
 		Eventually(w.ready).WithArguments(ctx, "forged").Should(Equal("False PolicyDenied"))
 		Expect(says(w.get(ctx, "forged").Status.Conditions)).To(ContainSubstring("GitSource " + w.name + "/fleet does not declare this MiniCluster as it is here"))
 
-		By("editing what the source made, while it does not look")
-		w.suspendSource(ctx, true)
+		By("editing what the source made")
 		w.change(ctx, "root", func(f *v1alpha1.FleetMiniCluster) {
 			f.Spec.OnChange = v1alpha1.Replace
 			f.Spec.MiniCluster.Containers[0].Image = "example.org/evil"
