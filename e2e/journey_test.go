@@ -55,7 +55,7 @@ var _ = Describe("From git push to runs", func() {
 		}
 	})
 
-	It("runs real manifests unchanged", func(ctx SpecContext) {
+	It("runs real manifests unchanged, privileged ones once their source may", func(ctx SpecContext) {
 		root, err := lab.RepositoryRoot()
 		Expect(err).NotTo(HaveOccurred())
 		corpus := filepath.Join(root, "..", "shared", "corpus")
@@ -71,6 +71,8 @@ var _ = Describe("From git push to runs", func() {
 			files[name+".yaml"] = strings.Replace(string(body), "name: flux-sample", "name: "+name, 1)
 		}
 		w.commit("add real ones", files)
+		Eventually(w.ready).WithContext(ctx).WithArguments(ctx, "tests-singularity").Should(Equal("False PolicyDenied"))
+		w.kubectl("patch", "gitsource", w.name, "--type", "merge", "-p", `{"spec":{"allow":["Privileged"]}}`)
 		for _, name := range []string{"tests-lammps", "tests-osu-benchmarks", "tests-batch", "tests-singularity"} {
 			Eventually(w.line).WithContext(ctx).WithArguments(ctx, name).Should(HavePrefix("True Synced Healthy 1/1"), name)
 		}
