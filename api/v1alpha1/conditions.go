@@ -55,6 +55,9 @@ const (
 	ReasonResumed              = "Resumed"
 	ReasonDriftRepaired        = "DriftRepaired"
 	ReasonCleanedUp            = "CleanedUp"
+	ReasonReferenceMissing     = "ReferenceMissing"
+	ReasonReferenceUpdated     = "ReferenceUpdated"
+	ReasonReferenceWithdrawn   = "ReferenceWithdrawn"
 	ReasonHealthy              = "Healthy"
 
 	// MemberCluster.

@@ -54,6 +54,20 @@ const (
 	// not started again but by a change of the MiniCluster or AnnotationRerunAt.
 	AnnotationCancel = "minifleet.dev/cancel"
 
+	// LabelPropagate, with the value "true" on a Secret or a ConfigMap of the hub, lets it be copied to the
+	// members whose MiniClusters name it.
+	LabelPropagate = "minifleet.dev/propagate"
+	// LabelCopy marks, with the value "true", such a copy on a member.
+	LabelCopy = "minifleet.dev/copy"
+	// AnnotationCopyOf is NAMESPACE/NAME of the hub's object that a copy was made from, AnnotationCopyOfUID
+	// its UID, and AnnotationCopyOfVersion the resource version that was last copied.
+	AnnotationCopyOf        = "minifleet.dev/copy-of"
+	AnnotationCopyOfUID     = "minifleet.dev/copy-of-uid"
+	AnnotationCopyOfVersion = "minifleet.dev/copy-of-version"
+	// AnnotationUserPrefix and the UID of a FleetMiniCluster make the annotation of a copy that says that it
+	// is used by that object, whose NAMESPACE/NAME is the value. A copy goes with its last user.
+	AnnotationUserPrefix = "user.minifleet.dev/"
+
 	// Finalizer keeps a FleetMiniCluster until its objects are gone from every member.
 	Finalizer = "minifleet.dev/cleanup"
 	// FieldManager is the server-side apply manager of every write on a member.
