@@ -22,6 +22,10 @@ import (
 // curveKey is the key of the hub's Secret that holds the CURVE certificate.
 const curveKey = "curve.cert"
 
+// curveSuffix follows the name of a FleetMiniCluster in that of its Secret on the hub. No object of a run
+// has a dot in its name, so that the hub can be a member of itself.
+const curveSuffix = ".curve"
+
 // rendered is what a run needs on a member, in the order in which it is applied.
 type rendered struct {
 	support  []client.Object
@@ -71,7 +75,7 @@ func (p *pass) render(s *site, cert []byte) (*rendered, error) {
 // curveCert returns the object's CURVE certificate. It is made once and kept in a Secret on the hub, which
 // belongs to the object and goes with it.
 func (r *FleetMiniClusterReconciler) curveCert(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) ([]byte, error) {
-	key := types.NamespacedName{Namespace: fmc.Namespace, Name: fmc.Name + "-curve"}
+	key := types.NamespacedName{Namespace: fmc.Namespace, Name: fmc.Name + curveSuffix}
 	var secret corev1.Secret
 	err := r.Client.Get(ctx, key, &secret)
 	if apierrors.IsNotFound(err) {
