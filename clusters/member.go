@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,13 +52,15 @@ type Member struct {
 	http     *http.Client
 	verified atomic.Int64 // the number of dials after which the identity was last checked
 	capacity *capacity
+	copying  sync.Map // a lock for each copy that was ever written
 }
 
 // restMapper knows the few kinds that are used on members, so that no discovery is needed, which a sick
 // member answers slowly.
 func restMapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, batchv1.SchemeGroupVersion})
-	for _, kind := range []string{"ConfigMap", "Secret", "Service", "Pod"} {
+	// The cache of a single namespace asks about lists, too: those that are read from it.
+	for _, kind := range []string{"ConfigMap", "ConfigMapList", "Secret", "SecretList", "Service", "Pod"} {
 		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	for _, kind := range []string{"Namespace", "Node"} {
