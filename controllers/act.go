@@ -71,6 +71,7 @@ func (p *pass) act(ctx context.Context) error {
 		p.tendServices(ctx, s)
 		p.tidy(ctx, s)
 	})
+	p.each(func(s *site) { p.followReferences(ctx, s) })
 	for _, s := range p.sites {
 		p.lookAgain(s.again)
 	}
@@ -109,8 +110,9 @@ func (p *pass) look(ctx context.Context, s *site) {
 		wanted.Hold, wanted.OnChange = p.problem.Message, v1alpha1.AfterCompletion
 	}
 	s.step = p.permitted(runs.Next(runs.Input{Wanted: wanted, Last: last, Ended: p.ledger.Ended, Job: s.job, Now: p.r.Now()}))
-	if s.step.After > 0 {
-		s.again = s.step.After
+	s.lookAgain(s.step.After)
+	if s.step.Action == runs.Begin {
+		p.awaitReferences(ctx, s)
 	}
 }
 
@@ -301,7 +303,7 @@ func (p *pass) performOn(ctx context.Context, s *site) (o outcome) {
 		o.err = s.member.AdjustRun(ctx, s.rawJob, p.wanted.SizeFor(p.ledger.Last(s.name), s.job), p.wanted.Suspend)
 		tell("Adjust", p.adjustment(s))
 	case runs.Cleanup:
-		s.gone, o.err = s.member.Cleanup(ctx, p.key(s).Namespace, p.fmc.Name, p.origin)
+		s.gone, o.err = p.r.cleanup(ctx, s.member, p.fmc)
 	default:
 	}
 	return o
@@ -318,7 +320,8 @@ func (p *pass) adjustment(s *site) string {
 	}
 }
 
-// create puts a run on a member: Secret, ConfigMap, Services, the pod of services, and the Job last.
+// create puts a run on a member: Secret, ConfigMap, Services, what it references, the pod of services, and the
+// Job last.
 func (p *pass) create(ctx context.Context, s *site) (*batchv1.Job, error) {
 	cert, err := p.r.curveCert(ctx, p.fmc)
 	if err != nil {
@@ -339,6 +342,9 @@ func (p *pass) create(ctx context.Context, s *site) (*batchv1.Job, error) {
 		if _, err := s.member.Apply(ctx, obj, p.origin); err != nil {
 			return nil, err
 		}
+	}
+	if err := p.bringReferences(ctx, s); err != nil {
+		return nil, err
 	}
 	if err := p.clearForStart(ctx, s, bundle); err != nil {
 		return nil, err
@@ -387,7 +393,7 @@ func (p *pass) repair(ctx context.Context, s *site) {
 		return
 	}
 	if since := p.r.Now().Sub(last.StartTime.Time); since < settle {
-		s.again = settle - since
+		s.lookAgain(settle - since)
 		return
 	}
 	bundle, err := p.render(s, p.r.anyCert())
@@ -439,10 +445,13 @@ func (p *pass) putBack(ctx context.Context, s *site, index int, d clusters.Diffe
 // fail notes what a member refused. A member that did not answer is lost for this pass.
 func (p *pass) fail(s *site, err error) {
 	s.still = true
-	s.again = failedInterval
+	s.lookAgain(failedInterval)
 	message := words.Safe(clusters.Explain(err), words.Message)
 	var conflict *clusters.Conflict
+	var reference *referenceError
 	switch {
+	case errors.As(err, &reference):
+		s.failed = &rollup.Problem{Reason: reference.reason, Message: message}
 	case errors.As(err, &conflict):
 		s.failed = &rollup.Problem{Reason: v1alpha1.ReasonConflict, Message: message}
 	case clusters.Unanswered(err):
@@ -452,7 +461,9 @@ func (p *pass) fail(s *site, err error) {
 	}
 }
 
+// isConflict says whether only somebody else can mend what is wrong.
 func isConflict(err error) bool {
 	var conflict *clusters.Conflict
-	return errors.As(err, &conflict)
+	var reference *referenceError
+	return errors.As(err, &conflict) || errors.As(err, &reference)
 }

@@ -27,9 +27,7 @@ func (p *pass) tidies(s *site, last *v1alpha1.Run) bool {
 		return false
 	}
 	left := last.CompletionTime.Add(time.Duration(*spec.TTLSecondsAfterFinished) * time.Second).Sub(p.r.Now())
-	if left > 0 && (s.again == 0 || left < s.again) {
-		s.again = left
-	}
+	s.lookAgain(left)
 	return left <= 0
 }
 
@@ -46,8 +44,8 @@ func (p *pass) tidy(ctx context.Context, s *site) {
 	left, err := p.anythingLeft(ctx, s)
 	if err == nil && left {
 		var gone bool
-		if gone, err = s.member.Cleanup(ctx, p.key(s).Namespace, p.fmc.Name, p.origin); !gone {
-			s.again = goneInterval
+		if gone, err = p.r.cleanup(ctx, s.member, p.fmc); !gone {
+			s.lookAgain(goneInterval)
 		}
 	}
 	if err != nil {
@@ -74,6 +72,12 @@ func (p *pass) anythingLeft(ctx context.Context, s *site) (bool, error) {
 			return true, nil
 		}
 	}
-	pod, err := s.member.ServicesPod(ctx, p.servicesKey(s), p.origin)
-	return pod != nil, err
+	if pod, err := s.member.ServicesPod(ctx, p.servicesKey(s), p.origin); err != nil || pod != nil {
+		return pod != nil, err
+	}
+	if p.r.isHome(s.member, p.fmc.Namespace) {
+		return false, nil
+	}
+	copies, err := s.member.Copies(ctx, p.key(s).Namespace, p.origin.Owner, p.origin.HubUID)
+	return len(copies) > 0, err
 }

@@ -87,7 +87,7 @@ var _ = Describe("MiniFleet, killed after any of its writes,", Ordered, func() {
 		writes := killAfterEach(ctx, end, toHub, created, func(f *v1alpha1.FleetMiniCluster) error {
 			return hub.Create(ctx, f)
 		}, complete)
-		Expect(writes).To(BeNumerically(">=", 14), "the counter has missed writes") // 8 objects, a key, a finalizer, the status
+		Expect(writes).To(BeNumerically(">=", 16), "the counter has missed writes") // 10 objects, a key, a finalizer, the status
 		for _, f := range created[:writes+1] {
 			Eventually(func() bool { return complete(fmcIn(ctx, f.Namespace, f.Name)) }).Should(BeTrue(), "%s", f.Namespace)
 			expectOneRunEach(ctx, f.Namespace)
@@ -107,7 +107,7 @@ var _ = Describe("MiniFleet, killed after any of its writes,", Ordered, func() {
 		writes := killAfterEach(ctx, end, toHub, created, func(f *v1alpha1.FleetMiniCluster) error {
 			return hub.Delete(ctx, f)
 		}, gone)
-		Expect(writes).To(BeNumerically(">=", 9), "the counter has missed writes") // 8 objects and the finalizer
+		Expect(writes).To(BeNumerically(">=", 11), "the counter has missed writes") // 10 objects and the finalizer
 		for _, f := range created[:writes+1] {
 			Eventually(func() bool { return gone(fmcIn(ctx, f.Namespace, f.Name)) }).Should(BeTrue(), "%s", f.Namespace)
 			expectNothingLeft(ctx, f.Namespace)
@@ -119,14 +119,17 @@ var _ = Describe("MiniFleet, killed after any of its writes,", Ordered, func() {
 // mostWrites is more than the life of a MiniCluster takes.
 const mostWrites = 40
 
-// create makes namespaces, and a FleetMiniCluster for each that is not created yet.
+// create makes namespaces, each with a Secret that travels, and a FleetMiniCluster for each that names it and
+// is not created yet.
 func create(ctx context.Context, w *world, what string, n int) []*v1alpha1.FleetMiniCluster {
 	GinkgoHelper()
 	var out []*v1alpha1.FleetMiniCluster
 	for k := range n {
-		f := w.fmc("app", brief)
+		f := w.using("app", "token")
+		f.Spec.MiniCluster.Pod.Annotations = brief
 		f.Namespace = fmt.Sprintf("%s-%s-%d", w.name, what, k+1)
 		w.makeNamespace(ctx, f.Namespace)
+		put(ctx, hub, secretIn(f.Namespace, "token", travels))
 		out = append(out, f)
 	}
 	return out
@@ -180,6 +183,7 @@ func expectOneRunEach(ctx context.Context, namespace string) {
 		Expect(runs).To(ContainElement(And(
 			HaveField("Cluster", HaveSuffix(cluster)), HaveField("JobUID", j.UID), HaveField("State", v1alpha1.RunSucceeded),
 		)), namespace)
+		Expect(tokenOn(ctx, admins[cluster], namespace, "token")).To(Equal(canary), "what travels, on %s in %s", cluster, namespace)
 		var secrets corev1.SecretList
 		Expect(admins[cluster].List(ctx, &secrets, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelOwner: "app"})).To(Succeed())
 		Expect(secrets.Items).To(HaveLen(1))

@@ -51,9 +51,17 @@ type FleetMiniClusterReconciler struct {
 
 	placeholderOnce sync.Once
 	placeholder     []byte
+
+	// sources are the hub's objects that members have copies of. copiesSeen are the keys of FleetMiniClusters
+	// that copies name as their users, until they are looked at.
+	sources    *sources
+	copiesSeen sync.Map
 }
 
 func (r *FleetMiniClusterReconciler) setUp(mgr mcmanager.Manager, news *notifier[mcreconcile.Request], workers int) error {
+	if err := r.Provider.IndexCopies(context.Background()); err != nil {
+		return err
+	}
 	news.requests = func(ctx context.Context, member string) []mcreconcile.Request {
 		return requests(r.usersOfMember(ctx, member))
 	}
@@ -76,8 +84,11 @@ func (r *FleetMiniClusterReconciler) setUp(mgr mcmanager.Manager, news *notifier
 		})
 	b = b.Watches(&batchv1.Job{}, r.onMember, members...)
 	// Of these the hub need not be told that they are there: it has just made them, or it looks at everything
-	// on a member that connects.
-	edits := mcbuilder.WithPredicates(predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }})
+	// on a member that connects. Of a copy it may not know the users any more.
+	edits := mcbuilder.WithPredicates(predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return len(clusters.CopyUsers(e.Object)) > 0 },
+		UpdateFunc: func(e event.UpdateEvent) bool { return !clusters.OnlyUsersChanged(e.ObjectOld, e.ObjectNew) },
+	})
 	for _, kind := range []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Service{}} {
 		b = b.Watches(kind, r.onMember, append(slices.Clone(members), edits)...)
 	}
@@ -120,6 +131,9 @@ func (r *FleetMiniClusterReconciler) onMember(multicluster.ClusterName, cluster.
 	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []mcreconcile.Request {
 		if obj.GetAnnotations()[v1alpha1.AnnotationHubUID] != r.HubUID {
 			return nil
+		}
+		if users := r.usersOfCopy(obj); users != nil {
+			return requests(users)
 		}
 		key, ok := parseKey(obj.GetAnnotations()[v1alpha1.AnnotationOwner])
 		if !ok {
@@ -180,7 +194,10 @@ var memberChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 func (r *FleetMiniClusterReconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
 	fmc := &v1alpha1.FleetMiniCluster{}
 	if err := r.Client.Get(ctx, req.NamespacedName, fmc); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		if apierrors.IsNotFound(err) {
+			err = r.lostOwner(ctx, req.NamespacedName)
+		}
+		return reconcile.Result{}, err
 	}
 	if !fmc.DeletionTimestamp.IsZero() {
 		return r.finalize(ctx, fmc)
@@ -199,6 +216,7 @@ func (r *FleetMiniClusterReconciler) Reconcile(ctx context.Context, req mcreconc
 	if err := p.write(ctx); err != nil {
 		return retryConflict(err)
 	}
+	actErr = errors.Join(actErr, p.releaseElsewhere(ctx))
 	if errors.Is(actErr, errBehind) {
 		return retryConflict(errBehind)
 	}

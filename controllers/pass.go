@@ -39,6 +39,11 @@ type pass struct {
 	problem *rollup.Problem
 	stalled bool
 
+	// references are the Secrets and ConfigMaps that the MiniCluster names; what of them is needed is read
+	// as it was when the pass began, or later.
+	references []fluxv1alpha2.Reference
+	began      time.Time
+
 	decision *v1alpha1.PlacementDecision
 	ledger   runs.Ledger
 	sites    []*site
@@ -66,6 +71,7 @@ type site struct {
 	// connecting says that the first attempt to reach it, since the hub started, has not ended yet.
 	connecting bool
 	still      bool // nothing more can be done here in this pass
+	awaits     bool // a run is due and has to wait for something that it references
 	gone       bool // everything was removed from the member
 }
 
@@ -96,7 +102,7 @@ func (r *FleetMiniClusterReconciler) origin(fmc *v1alpha1.FleetMiniCluster) clus
 
 func (r *FleetMiniClusterReconciler) newPass(fmc *v1alpha1.FleetMiniCluster) *pass {
 	return &pass{
-		r: r, fmc: fmc, origin: r.origin(fmc),
+		r: r, fmc: fmc, origin: r.origin(fmc), references: references(fmc), began: r.Now(),
 		decision: fmc.Status.Placement.DeepCopy(),
 		ledger:   slices.Clone(fmc.Status.Runs),
 	}
@@ -325,6 +331,11 @@ func (p *pass) write(ctx context.Context) error {
 	return nil
 }
 
+// troubleReasons are those that an event tells.
+var troubleReasons = []string{
+	v1alpha1.ReasonConflict, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonReferenceMissing, v1alpha1.ReasonReferenceWithdrawn,
+}
+
 // troubles are events for members that have got into trouble, or out of it.
 func troubles(before, after *v1alpha1.FleetMiniClusterStatus) []note {
 	was := map[string]v1alpha1.ClusterStatus{}
@@ -334,7 +345,7 @@ func troubles(before, after *v1alpha1.FleetMiniClusterStatus) []note {
 	var out []note
 	for _, c := range after.Clusters {
 		old := was[c.Name]
-		trouble := c.Sync == v1alpha1.SyncUnknown || c.Reason == v1alpha1.ReasonConflict || c.Reason == v1alpha1.ReasonApplyFailed
+		trouble := c.Sync == v1alpha1.SyncUnknown || slices.Contains(troubleReasons, c.Reason)
 		switch {
 		case trouble && (old.Reason != c.Reason || old.Sync != c.Sync):
 			out = append(out, note{"Warning", c.Reason, "Observe", c.Name, c.Run, c.Name + ": " + c.Message})

@@ -45,7 +45,7 @@ func (p *pass) servicesKey(s *site) types.NamespacedName {
 // startServices makes the services pod of a live run anew: it was deleted, or its run was suspended.
 func (p *pass) startServices(ctx context.Context, s *site, last *v1alpha1.Run) error {
 	if since := p.r.Now().Sub(last.StartTime.Time); since < settle {
-		s.again = settle - since // the cache may not show it yet
+		s.lookAgain(settle - since) // the cache may not show it yet
 		return nil
 	}
 	bundle, err := p.render(s, p.r.anyCert())
@@ -54,7 +54,7 @@ func (p *pass) startServices(ctx context.Context, s *site, last *v1alpha1.Run) e
 	}
 	inTheWay, err := s.member.StartServices(ctx, bundle.services, p.origin)
 	if inTheWay != "" {
-		s.again = goneInterval
+		s.lookAgain(goneInterval)
 	}
 	return err
 }

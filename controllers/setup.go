@@ -45,6 +45,8 @@ type Options struct {
 	MetricsAddress, ProbeAddress string
 	// Workers is how many FleetMiniClusters are reconciled at once.
 	Workers int
+	// FollowInterval is how often the hub's Secrets and ConfigMaps that live runs have copies of are looked at.
+	FollowInterval time.Duration
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -149,7 +151,7 @@ func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, news *
 	}
 	fleet := &FleetMiniClusterReconciler{
 		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: provider, HubUID: hubUID,
-		Recorder: recorder, Now: o.Now,
+		Recorder: recorder, Now: o.Now, sources: newSources(local.GetAPIReader(), o.FollowInterval, o.Now),
 	}
 	if err := fleet.setUp(mgr, &news.fleet, o.Workers); err != nil {
 		return fmt.Errorf("setting up the FleetMiniCluster controller: %w", err)

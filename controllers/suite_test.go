@@ -83,7 +83,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	minifleet = &lab.Process{
 		Name: "controller", Path: self,
 		Args: []string{"controller", "--kubeconfig", hubKubeconfig, "--namespace", managerNamespace, "--leader-elect=false",
-			"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--workers", "8"},
+			"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--workers", "8", "--follow-interval", "2s"},
 		Env:     []string{beMinifleet + "=1"},
 		PidsDir: filepath.Join(workDir, "pids"), LogsDir: filepath.Join(workDir, "logs"),
 	}

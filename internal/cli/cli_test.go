@@ -114,6 +114,7 @@ func TestCommands(t *testing.T) {
 		"nothing":            {[]string{}, 0, "minifleet [command]", ""},
 		"help":               {[]string{"render", "--help"}, 0, "--show-secrets", ""},
 		"an unknown flag":    {[]string{"--frob"}, 2, "", "unknown flag"},
+		"too eager":          {[]string{"controller", "--follow-interval", "1ms"}, 2, "", "--follow-interval must be at least 1s"},
 		"no workers":         {[]string{"controller", "--workers", "0"}, 2, "", "--workers must be at least 1"},
 		"a wrong level":      {[]string{"controller", "--log-level", "loud"}, 2, "", "--log-level"},
 		"a wrong number":     {[]string{"controller", "--workers", "many"}, 2, "", "invalid argument"},

@@ -47,6 +47,8 @@ func newController() *cobra.Command {
 	flags.StringVar(&f.options.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 turns it off")
 	flags.StringVar(&f.options.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 turns it off")
 	flags.IntVar(&f.options.Workers, "workers", 32, "how many FleetMiniClusters are reconciled at once")
+	flags.DurationVar(&f.options.FollowInterval, "follow-interval", time.Minute,
+		"how often the hub's Secrets and ConfigMaps that live runs have copies of are looked at")
 	flags.StringVar(&f.logLevel, "log-level", "info", "one of debug, info, error")
 	flags.BoolVar(&f.development, "log-text", false, "log lines for people instead of JSON")
 	return cmd
@@ -58,6 +60,9 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	}
 	if f.options.Workers < 1 {
 		return invalid{fmt.Errorf("--workers must be at least 1")}
+	}
+	if f.options.FollowInterval < time.Second {
+		return invalid{fmt.Errorf("--follow-interval must be at least 1s")}
 	}
 	detectSilence()
 	cfg, err := f.restConfig()

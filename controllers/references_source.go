@@ -1,0 +1,149 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
+)
+
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get
+
+// sources reads Secrets and ConfigMaps of the hub one by one: MiniFleet has no right to list or to watch
+// them. What is read is remembered for a while, so that one read serves all that use an object.
+type sources struct {
+	reader client.Reader
+	// interval is how often those of live runs are looked at.
+	interval time.Duration
+	now      func() time.Time
+
+	mu      sync.Mutex
+	entries map[sourceKey]*sourceEntry
+}
+
+type sourceKey struct {
+	kind string
+	types.NamespacedName
+}
+
+type sourceEntry struct {
+	mu     sync.Mutex
+	at     time.Time     // when it was asked for; zero: never
+	object client.Object // nil: there is none
+}
+
+// hubError is why the hub did not answer. It holds no other error, so that none is taken for a member's.
+type hubError struct{ message string }
+
+func (e *hubError) Error() string { return e.message }
+
+func newSources(reader client.Reader, interval time.Duration, now func() time.Time) *sources {
+	return &sources{reader: reader, interval: interval, now: now, entries: map[sourceKey]*sourceEntry{}}
+}
+
+// lifetime is less than interval, so that what is looked at then is read anew.
+func (s *sources) lifetime() time.Duration { return s.interval * 5 / 6 }
+
+// recent returns an object of the hub as it was lately, or nil where there is none.
+func (s *sources) recent(ctx context.Context, key sourceKey) (client.Object, error) {
+	return s.get(ctx, key, s.now().Add(-s.lifetime()))
+}
+
+// get returns an object of the hub as it was at some time since, or nil where there is none. It is not to
+// be changed.
+func (s *sources) get(ctx context.Context, key sourceKey, since time.Time) (client.Object, error) {
+	now := s.now()
+	e := s.entry(key, now)
+	e.mu.Lock() // whoever asks for the same waits, and shares the answer
+	defer e.mu.Unlock()
+	if !e.at.IsZero() && !e.at.Before(since) {
+		return e.object, nil
+	}
+	obj := clusters.EmptyReference(key.kind)
+	err := s.reader.Get(ctx, key.NamespacedName, obj)
+	if apierrors.IsNotFound(err) {
+		obj, err = nil, nil
+	}
+	if err != nil {
+		return nil, &hubError{fmt.Sprintf("reading %s %s on the hub: %v", key.kind, key.NamespacedName, err)}
+	}
+	e.at, e.object = now, obj
+	return obj, nil
+}
+
+// entry returns the entry of a key and drops those that are too old to be of use.
+func (s *sources) entry(key sourceKey, now time.Time) *sourceEntry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[key]; e != nil {
+		return e
+	}
+	for k, e := range s.entries {
+		if e.mu.TryLock() {
+			if now.Sub(e.at) > s.lifetime() {
+				delete(s.entries, k)
+			}
+			e.mu.Unlock()
+		}
+	}
+	e := &sourceEntry{}
+	s.entries[key] = e
+	return e
+}
+
+// offer says whether an object of the hub may be copied to members, and if not, why and what mends it.
+func offer(key sourceKey, source client.Object) (why, mend string) {
+	label := fmt.Sprintf("label it with `kubectl -n %s label %s %s %s=true`", key.Namespace, lowerKind(key.kind), key.Name, v1alpha1.LabelPropagate)
+	switch secret, _ := source.(*corev1.Secret); {
+	case source == nil:
+		return "namespace " + key.Namespace + " of the hub has none",
+			fmt.Sprintf("create it there with the label %s=true", v1alpha1.LabelPropagate)
+	case !source.GetDeletionTimestamp().IsZero():
+		return "the hub's, in namespace " + key.Namespace + ", is being deleted", "create it there anew"
+	case source.GetLabels()[v1alpha1.LabelPropagate] != "true":
+		return "the hub's, in namespace " + key.Namespace + ", lacks the label " + v1alpha1.LabelPropagate + "=true", label
+	case secret != nil && (secret.Type == corev1.SecretTypeServiceAccountToken || secret.Type == corev1.SecretTypeBootstrapToken):
+		return fmt.Sprintf("the hub's, in namespace %s, is of type %s, which is a credential for the hub and is not copied", key.Namespace, secret.Type),
+			"name a Secret of another type"
+	default:
+		return "", ""
+	}
+}
+
+func lowerKind(kind string) string {
+	if kind == fluxv1alpha2.KindSecret {
+		return "secret"
+	}
+	return "configmap"
+}
+
+// missingKeys are those of keys that an object does not have.
+func missingKeys(obj client.Object, keys []string) []string {
+	has := func(string) bool { return false }
+	switch obj := obj.(type) {
+	case *corev1.Secret:
+		has = func(key string) bool { _, ok := obj.Data[key]; return ok }
+	case *corev1.ConfigMap:
+		has = func(key string) bool {
+			_, text := obj.Data[key]
+			_, binary := obj.BinaryData[key]
+			return text || binary
+		}
+	}
+	var missing []string
+	for _, key := range keys {
+		if !has(key) {
+			missing = append(missing, key)
+		}
+	}
+	return missing
+}
