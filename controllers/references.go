@@ -426,8 +426,9 @@ func (s *site) remark(reason, message string) {
 	}
 }
 
+// lookAgain asks for another look after d, or sooner; 0 asks for nothing.
 func (s *site) lookAgain(d time.Duration) {
-	if s.again == 0 || d < s.again {
+	if d > 0 && (s.again == 0 || d < s.again) {
 		s.again = d
 	}
 }
