@@ -41,6 +41,9 @@ var withoutEffect = map[string]string{
 	"spec.services[0].batch":                 "is for the container that runs Flux",
 	"spec.services[0].batchRaw":              "is for the container that runs Flux",
 	"spec.services[0].logs":                  "is for the container that runs Flux",
+	"spec.containers[0].volumes.emptyDir":    "a volume with nothing but a path is one already",
+	"spec.containers[1].volumes.emptyDir":    "a volume with nothing but a path is one already",
+	"spec.services[0].volumes.emptyDir":      "a volume with nothing but a path is one already",
 }
 
 // values are what a field is set to where any text or number would not do, by the end of its path.
@@ -50,6 +53,7 @@ var values = map[string]any{
 	".emptyDirSizeLimit": "1Gi",
 	".hostPath":          "/set",
 	".logs":              "/set",
+	".workingDir":        "/set",
 	".mountPath":         "/set",
 	".connectTimeout":    "9s",
 	".logLevel":          int32(7),
@@ -70,7 +74,6 @@ var needs = map[string]func(*spec){
 	"commands.script": func(s *spec) {
 		s.Containers[0].Command, s.Containers[1].Command, s.Services[0].Command = "", "", ""
 	},
-	".emptyDir":            func(s *spec) { eachVolume(s, func(v *fluxv1alpha2.ContainerVolume) { v.ClaimName = "claim" }) },
 	".items":               func(s *spec) { eachVolume(s, func(v *fluxv1alpha2.ContainerVolume) { v.ConfigMapName = "map" }) },
 	".csiDriverAttributes": func(s *spec) { eachVolume(s, func(v *fluxv1alpha2.ContainerVolume) { v.CSIDriver = "driver" }) },
 	".hostlist":            func(s *spec) { s.Flux.Bursting.Clusters = nil },
