@@ -76,6 +76,7 @@ var needs = map[string]func(*spec){
 	},
 	".items":               func(s *spec) { eachVolume(s, func(v *fluxv1alpha2.ContainerVolume) { v.ConfigMapName = "map" }) },
 	".csiDriverAttributes": func(s *spec) { eachVolume(s, func(v *fluxv1alpha2.ContainerVolume) { v.CSIDriver = "driver" }) },
+	"pod.resources":        func(s *spec) { s.Pod.RuntimeClassName = "class" },
 	".hostlist":            func(s *spec) { s.Flux.Bursting.Clusters = nil },
 	".leadBroker":          func(s *spec) { s.Flux.Bursting.LeadBroker = lead },
 }

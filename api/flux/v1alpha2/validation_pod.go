@@ -32,6 +32,10 @@ func validatePod(name string, spec *MiniClusterSpec, specPath *field.Path) field
 	}
 	errs = append(errs, validateResourceList(p.Resources, path.Child("resources"))...)
 	errs = append(errs, validateHugePages(path.Child("resources"), p.Resources)...)
+	if len(p.Resources) > 0 && p.RuntimeClassName == "" {
+		errs = append(errs, field.Forbidden(path.Child("resources"),
+			"are the overhead of a RuntimeClass, and Kubernetes refuses pods that have one without: set runtimeClassName, or give containers resources"))
+	}
 	return append(errs, validatePodSecurityContext(&p.SecurityContext, p.HostIPC, path.Child("securityContext"))...)
 }
 
