@@ -13,15 +13,19 @@ type MiniClusterContainer struct {
 	// Image of the container.
 	// +kubebuilder:default="ghcr.io/rse-ops/accounting:app-latest"
 	// +default="ghcr.io/rse-ops/accounting:app-latest"
+	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Image string `json:"image,omitempty"`
 
 	// WorkingDir is where the command runs. Default: that of the image.
+	// +kubebuilder:validation:MaxLength=4095
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.startsWith('/')",message="must be an absolute path: begin it with /"
 	// +optional
 	WorkingDir string `json:"workingDir,omitempty"`
 
 	// Name of the container. The one that runs Flux is always called as the MiniCluster is; every other
 	// needs a name.
+	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Name string `json:"name,omitempty"`
 
@@ -68,6 +72,8 @@ type MiniClusterContainer struct {
 	BatchRaw bool `json:"batchRaw,omitempty"`
 
 	// Logs is the directory for the output of batch jobs. Default: /tmp/fluxout.
+	// +kubebuilder:validation:MaxLength=4095
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.startsWith('/')",message="must be an absolute path: begin it with /"
 	// +optional
 	Logs string `json:"logs,omitempty"`
 
@@ -80,6 +86,7 @@ type MiniClusterContainer struct {
 	NoWrapEntrypoint bool `json:"noWrapEntrypoint,omitempty"`
 
 	// Volumes to mount, by the volume's name.
+	// +kubebuilder:validation:MaxProperties=1000
 	// +optional
 	Volumes map[string]ContainerVolume `json:"volumes,omitempty"`
 

@@ -25,6 +25,8 @@ type FluxSpec struct {
 	// ConnectTimeout is how long a broker waits for its parent before it tries again.
 	// +kubebuilder:default="5s"
 	// +default="5s"
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[0-9]+([.][0-9]+)?(ms|s|m|h|d)?$')",message="must be a duration as Flux writes it, such as 5s"
 	// +optional
 	ConnectTimeout string `json:"connectTimeout,omitempty"`
 
@@ -41,6 +43,8 @@ type FluxSpec struct {
 	DisableSocket bool `json:"disableSocket,omitempty"`
 
 	// Topology of the overlay network (tbon.topo), e.g. kary:2.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[A-Za-z0-9:._/+=,-]+$')",message="must be a topology as Flux writes it, such as kary:2"
 	// +optional
 	Topology string `json:"topology,omitempty"`
 
@@ -55,6 +59,8 @@ type FluxSpec struct {
 	// LogLevel of the brokers, as in syslog: 7 is debug.
 	// +kubebuilder:default=6
 	// +default=6
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=7
 	// +optional
 	LogLevel int32 `json:"logLevel,omitempty"`
 
@@ -95,10 +101,14 @@ type FluxContainer struct {
 	// Name of the container and of the volume that holds the view.
 	// +kubebuilder:default="flux-view"
 	// +default="flux-view"
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be a DNS label, for it names a container and a volume"
 	// +optional
 	Name string `json:"name,omitempty"`
 
 	// WorkingDir of the container.
+	// +kubebuilder:validation:MaxLength=4095
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.startsWith('/')",message="must be an absolute path: begin it with /"
 	// +optional
 	WorkingDir string `json:"workingDir,omitempty"`
 
@@ -133,6 +143,9 @@ type FluxContainer struct {
 	// MountPath is where the view and the brokers' files are mounted.
 	// +kubebuilder:default="/mnt/flux"
 	// +default="/mnt/flux"
+	// +kubebuilder:validation:MaxLength=4095
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.startsWith('/')",message="must be an absolute path: begin it with /"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[:,]') && !self.matches('^/+$')",message="must be neither the root nor contain ':' or ','"
 	// +optional
 	MountPath string `json:"mountPath,omitempty"`
 }
@@ -144,12 +157,16 @@ type FluxScheduler struct {
 	Simple bool `json:"simple,omitempty"`
 
 	// QueuePolicy of Fluxion: fcfs (the default), easy, and others that it knows.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[A-Za-z0-9_-]+$')",message="must be a policy of Fluxion, such as fcfs or easy"
 	// +optional
 	QueuePolicy string `json:"queuePolicy,omitempty"`
 }
 
 // Bursting joins brokers of other clusters to this one. All clusters must list the same hosts, in the
 // same order, so that ranks agree.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.hostlist) || size(self.hostlist) == 0 || !has(self.clusters) || size(self.clusters) == 0",message="hostlist and clusters exclude each other: choose one"
 type Bursting struct {
 	// LeadBroker is the broker to join. It is not set on the cluster that leads.
 	// +optional
@@ -162,6 +179,7 @@ type Bursting struct {
 	// Clusters that are burst to.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
 	Clusters []BurstedCluster `json:"clusters,omitempty"`
 }
 
@@ -173,6 +191,7 @@ type BurstedCluster struct {
 
 	// Size is its number of brokers. Default: the size of this cluster.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
 	// +optional
 	Size int32 `json:"size,omitempty"`
 }
@@ -186,11 +205,15 @@ type FluxBroker struct {
 	Name string `json:"name"`
 
 	// Size of the MiniCluster that it leads.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
 	Size int32 `json:"size"`
 
 	// Port that it listens on.
 	// +kubebuilder:default=8050
 	// +default=8050
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65535
 	// +optional
 	Port int32 `json:"port,omitempty"`
 }

@@ -31,15 +31,24 @@ type MiniClusterList struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.maxSize) || self.maxSize == 0 || self.size <= self.maxSize",message="size must not be above maxSize: raise maxSize or lower size"
 // +kubebuilder:validation:XValidation:rule="!has(self.minSize) || self.minSize <= self.size",message="minSize must not be above size: lower minSize or raise size"
+// +kubebuilder:validation:XValidation:rule="size(self.containers) == 1 || self.containers.filter(c, has(c.runFlux) && c.runFlux).size() == 1",message="exactly one container runs Flux: set runFlux: true on one"
+// +kubebuilder:validation:XValidation:rule="size(self.containers) == 1 || self.containers.all(c, (has(c.runFlux) && c.runFlux) || has(c.name) && c.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && size(c.name) <= 63)",message="every container but the one that runs Flux needs a name: use a DNS label of at most 63 characters"
+// +kubebuilder:validation:XValidation:rule="self.containers.all(c, !(has(c.launcher) && c.launcher && has(c.batch) && c.batch))",message="launcher and batch exclude each other: choose one"
+// +kubebuilder:validation:XValidation:rule="self.containers.all(c, !(size(self.containers) == 1 || has(c.runFlux) && c.runFlux) || !has(c.command) || size(c.command) == 0 || !has(c.commands) || !has(c.commands.script) || size(c.commands.script) == 0)",message="command and commands.script exclude each other in the container that runs Flux: choose one"
+// +kubebuilder:validation:XValidation:rule="!has(self.services) || self.services.all(c, has(c.name) && c.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && size(c.name) <= 63)",message="every service needs a name: use a DNS label of at most 63 characters"
+// +kubebuilder:validation:XValidation:rule="!has(self.services) || self.services.all(c, !has(c.runFlux) || !c.runFlux)",message="a service runs beside Flux: move it to containers, or remove runFlux"
+// +kubebuilder:validation:XValidation:rule="!has(self.services) || self.services.all(c, !has(c.commands) || (!has(c.commands.pre) || size(c.commands.pre) == 0) && (!has(c.commands.brokerPre) || size(c.commands.brokerPre) == 0) && (!has(c.commands.workerPre) || size(c.commands.workerPre) == 0))",message="a service has no broker: use commands.servicePre in place of pre, brokerPre and workerPre"
 type MiniClusterSpec struct {
 	// Containers of every pod. Exactly one runs Flux: the only one, or the one with runFlux.
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
 	Containers []MiniClusterContainer `json:"containers"`
 
 	// Services are containers of one more pod, NAME-services, beside the cluster's own.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
 	Services []MiniClusterContainer `json:"services,omitempty"`
 
 	// Network of the cluster's pods.
@@ -82,11 +91,13 @@ type MiniClusterSpec struct {
 	// +kubebuilder:default=1
 	// +default=1
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
 	// +optional
 	Size int32 `json:"size,omitempty"`
 
 	// MaxSize is the largest size that the cluster may be resized to while it runs. 0: it has one size.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
 	// +optional
 	MaxSize int32 `json:"maxSize,omitempty"`
 
@@ -112,6 +123,7 @@ type MiniClusterSpec struct {
 	// +kubebuilder:default=31500000
 	// +default=31500000
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9223372036
 	// +optional
 	DeadlineSeconds int64 `json:"deadlineSeconds,omitempty"`
 
@@ -123,6 +135,8 @@ type MiniClusterSpec struct {
 // Network of the cluster's pods.
 type Network struct {
 	// HeadlessName is the name of the headless Service, the pods' subdomain. Default: the MiniCluster's name.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="must be a DNS label that begins with a letter, for it is the name of a Service"
 	// +optional
 	HeadlessName string `json:"headlessName,omitempty"`
 
@@ -134,6 +148,9 @@ type Network struct {
 // MiniClusterArchive is a dump of Flux's content store.
 type MiniClusterArchive struct {
 	// Path of the archive in the container that runs Flux. It is restored from when it exists.
+	// +kubebuilder:validation:MaxLength=4095
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.startsWith('/')",message="must be an absolute path: begin it with /"
+	// +kubebuilder:validation:XValidation:rule="!self.contains(',')",message="must not contain a comma, at which Flux splits options"
 	// +optional
 	Path string `json:"path,omitempty"`
 }

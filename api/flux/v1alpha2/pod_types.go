@@ -78,10 +78,12 @@ type Toleration struct {
 	Key string `json:"key,omitempty"`
 
 	// Effect of the taint. Empty tolerates all effects.
+	// +kubebuilder:validation:Enum="";NoSchedule;PreferNoSchedule;NoExecute
 	// +optional
 	Effect string `json:"effect,omitempty"`
 
 	// Operator is Equal (the default) or Exists.
+	// +kubebuilder:validation:Enum="";Equal;Exists
 	// +optional
 	Operator string `json:"operator,omitempty"`
 

@@ -21,6 +21,8 @@ const (
 	maxSize = 100_000
 	// maxContainers is far more than a pod of any use has. It bounds what a few lines of YAML can become.
 	maxContainers = 100
+	// maxVolumes is as much of one container.
+	maxVolumes = 1000
 	// maxDeadline is the longest time, in seconds, that Kubernetes can count; a longer one would be over at once.
 	maxDeadline = math.MaxInt64 / int64(time.Second)
 	// maxPathLength is that of Linux, in bytes.

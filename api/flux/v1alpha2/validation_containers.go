@@ -155,6 +155,9 @@ func validateServiceNames(name string, spec *MiniClusterSpec, path *field.Path) 
 // validateRunner checks what only the container that runs Flux may combine.
 func validateRunner(c *MiniClusterContainer, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	if len(c.Name) > validation.DNS1123SubdomainMaxLength {
+		errs = append(errs, field.TooLong(path.Child("name"), "", validation.DNS1123SubdomainMaxLength))
+	}
 	if c.Command != "" && c.Commands.Script != "" {
 		errs = append(errs, field.Forbidden(path.Child("commands", "script"), "command and script exclude each other: choose one"))
 	}

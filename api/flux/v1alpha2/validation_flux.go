@@ -15,9 +15,9 @@ import (
 
 // Options of the brokers stand in shell words, so they are held to the characters that they need.
 var (
-	fluxDuration = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)?$`)
-	fluxTopology = regexp.MustCompile(`^[A-Za-z0-9:._/+=,-]+$`)
-	fluxWord     = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+	fluxDuration = regexp.MustCompile(`^[0-9]{1,20}(\.[0-9]{1,20})?(ms|s|m|h|d)?$`)
+	fluxTopology = regexp.MustCompile(`^[A-Za-z0-9:._/+=,-]{1,253}$`)
+	fluxWord     = regexp.MustCompile(`^[A-Za-z0-9_-]{1,63}$`)
 )
 
 func validateFlux(name string, spec *MiniClusterSpec, path *field.Path) field.ErrorList {

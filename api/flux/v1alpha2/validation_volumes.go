@@ -26,6 +26,9 @@ const (
 
 // validateVolumes checks the volumes of one container, and notes them for those after it.
 func (p *podNames) validateVolumes(volumes map[string]ContainerVolume, at *field.Path) field.ErrorList {
+	if len(volumes) > maxVolumes {
+		return field.ErrorList{field.TooMany(at, len(volumes), maxVolumes)}
+	}
 	var errs field.ErrorList
 	taken := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(volumes)) {
