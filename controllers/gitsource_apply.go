@@ -261,6 +261,7 @@ func (s *gitSync) problem(path string, line int, object, field, message string) 
 
 func fileProblem(path string, line int, object, field, message string, warning bool) v1alpha1.FileProblem {
 	return v1alpha1.FileProblem{
-		Path: path, Line: int32(line), Object: object, Field: field, Message: words.Safe(message, words.Note), Warning: warning, //nolint:gosec // files are far shorter than 2³¹ lines
+		Path: words.Safe(path, words.Note), Line: int32(line), Object: words.Safe(object, words.Note), Field: words.Safe(field, words.Note), //nolint:gosec // files are far shorter than 2³¹ lines
+		Message: words.Safe(message, words.Note), Warning: warning,
 	}
 }

@@ -122,7 +122,7 @@ func (p *pass) gather(ctx context.Context) error {
 		return fmt.Errorf("listing MemberClusters: %w", err)
 	}
 	if errs := fluxv1alpha2.Validate(p.fmc.Name, spec, field.NewPath("spec", "miniCluster")); len(errs) > 0 {
-		p.problem, p.stalled = &rollup.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: words.Safe(errs.ToAggregate().Error(), words.Message)}, true
+		p.problem, p.stalled = &rollup.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: invalidSpec(errs)}, true
 	} else if err := p.permit(ctx, spec); err != nil {
 		return err
 	}
@@ -133,6 +133,15 @@ func (p *pass) gather(ctx context.Context) error {
 	}
 	p.findSites(members.Items)
 	return nil
+}
+
+// invalidSpec is all that is wrong with a MiniCluster, or as much as a condition holds and how much more.
+func invalidSpec(errs field.ErrorList) string {
+	items := make([]string, len(errs))
+	for i, e := range errs {
+		items[i] = e.Error()
+	}
+	return words.List(items, words.Message)
 }
 
 // place decides which members are chosen. Members that have a run for what is wanted stay chosen.

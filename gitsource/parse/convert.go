@@ -237,16 +237,41 @@ func jsonType(v any) string {
 	return ""
 }
 
-// lineOf returns the line of a field, or of the nearest field around it that is there.
 func (c *converter) lineOf(field string) int {
+	return lineOf(field, func(field string) (int, bool) {
+		at, ok := c.lines[field]
+		return at.line, ok
+	})
+}
+
+// LineOf returns the line of a field, given as problems name fields, or of the nearest field around it that
+// is there. Without Options.Lines it is the line of the object.
+func (o *Object) LineOf(field string) int {
+	if o.Lines == nil {
+		return o.Line
+	}
+	return lineOf(field, func(field string) (int, bool) {
+		line, ok := o.Lines[field]
+		return line, ok
+	})
+}
+
+func lineOf(field string, find func(string) (int, bool)) int {
 	field = keysAsFields(field)
 	for {
-		if at, ok := c.lines[field]; ok {
-			return at.line
+		if line, ok := find(field); ok {
+			return line
 		}
 		end := strings.LastIndexAny(field, ".[")
 		if end < 0 {
-			return c.lines[""].line
+			line, _ := find("")
+			return line
+		}
+		if inside, ok := strings.CutSuffix(field[end+1:], "]"); ok && field[end] == '[' {
+			// A number may be a key, and not a place in a list.
+			if line, ok := find(field[:end] + "." + inside); ok {
+				return line
+			}
 		}
 		field = field[:end]
 	}

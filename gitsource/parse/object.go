@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -48,9 +49,19 @@ func (f *file) object(node *yaml.Node, head header, o Object) {
 		for _, e := range f.check(meta, &o) {
 			problems = append(problems, Problem{Line: c.lineOf(e.Field), Field: e.Field, Message: e.ErrorBody()})
 		}
+		problems = append(problems, zeros(c, fields, o.Kind)...)
+	}
+	if usable(problems) {
+		problems = append(problems, warnings(c, &o)...)
 	}
 	tell(problems...)
 	if free && usable(problems) {
+		if f.opts.Lines {
+			o.Lines = make(map[string]int, len(c.lines))
+			for field, at := range c.lines {
+				o.Lines[field] = at.line
+			}
+		}
 		f.result.Objects = append(f.result.Objects, o)
 	}
 }
@@ -87,6 +98,54 @@ func decode(c *converter, fields map[string]any, o *Object) (*metav1.ObjectMeta,
 	return meta, problems
 }
 
+// spec is the field of the MiniCluster in an object of this kind, nil when it has none.
+func spec(kind string) *field.Path {
+	switch kind {
+	case KindMiniCluster:
+		return field.NewPath("spec")
+	case KindFleetMiniCluster:
+		return field.NewPath("spec", "miniCluster")
+	}
+	return nil
+}
+
+// zeros tells of numbers that are written as 0 where 0 is no value. Decoded they look as if they were not
+// there, and would silently get the default.
+func zeros(c *converter, fields map[string]any, kind string) []Problem {
+	var problems []Problem
+	at := spec(kind)
+	if at == nil {
+		return nil
+	}
+	values, _ := fields["spec"].(map[string]any)
+	if kind == KindFleetMiniCluster {
+		values, _ = values["miniCluster"].(map[string]any)
+	}
+	for _, name := range []string{"size", "deadlineSeconds"} {
+		if number, set := values[name]; set && fmt.Sprint(number) == "0" {
+			at := at.Child(name).String()
+			problems = append(problems, Problem{Line: c.lineOf(at), Field: at, Message: "Invalid value: 0: must be at least 1; remove the field for its default"})
+		}
+	}
+	return problems
+}
+
+// warnings tells of what a MiniCluster says without effect.
+func warnings(c *converter, o *Object) []Problem {
+	var found field.ErrorList
+	switch at := spec(o.Kind); o.Kind {
+	case KindMiniCluster:
+		found = fluxv1alpha2.Warnings(&o.MiniCluster.Spec, at)
+	case KindFleetMiniCluster:
+		found = fluxv1alpha2.Warnings(&o.FleetMiniCluster.Spec.MiniCluster, at)
+	}
+	var problems []Problem
+	for _, e := range found {
+		problems = append(problems, Problem{Line: c.lineOf(e.Field), Field: e.Field, Message: e.Detail, Warning: true})
+	}
+	return problems
+}
+
 // usable reports whether there are only warnings.
 func usable(problems []Problem) bool {
 	return !slices.ContainsFunc(problems, func(p Problem) bool { return !p.Warning })
@@ -100,15 +159,19 @@ var obsolete = []string{
 	"spec.containers.securityContext.addCapabilities",
 }
 
-var unknownField = regexp.MustCompile(`^unknown field "(.*)"$`)
+var unknownField = regexp.MustCompile(`^unknown field (".*")$`)
 
 func strictProblem(c *converter, kind string, err error) Problem {
 	if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
-		if kind == KindMiniCluster && slices.Contains(obsolete, plain(m[1])) {
-			return Problem{Line: c.lineOf(m[1]), Field: m[1], Warning: true,
+		name := m[1]
+		if unquoted, err := strconv.Unquote(name); err == nil {
+			name = unquoted
+		}
+		if kind == KindMiniCluster && slices.Contains(obsolete, plain(name)) {
+			return Problem{Line: c.lineOf(name), Field: name, Warning: true,
 				Message: "is a field of an earlier version of the API and has no effect; remove it"}
 		}
-		return Problem{Line: c.lineOf(m[1]), Field: m[1],
+		return Problem{Line: c.lineOf(name), Field: name,
 			Message: "there is no such field; correct its name or its indentation, or remove it"}
 	}
 	return Problem{Line: c.lines[""].line, Message: err.Error()}
@@ -156,15 +219,15 @@ func goType(kind string) string {
 // check validates a decoded object.
 func (f *file) check(meta *metav1.ObjectMeta, o *Object) field.ErrorList {
 	errs := f.checkMeta(meta, o)
-	spec := field.NewPath("spec")
+	at := field.NewPath("spec")
 	switch o.Kind {
 	case KindMiniCluster:
-		errs = append(errs, fluxv1alpha2.Validate(meta.Name, &o.MiniCluster.Spec, spec)...)
+		errs = append(errs, fluxv1alpha2.Validate(meta.Name, &o.MiniCluster.Spec, at)...)
 	case KindFleetMiniCluster:
-		errs = append(errs, checkFleet(meta.Name, &o.FleetMiniCluster.Spec, spec)...)
+		errs = append(errs, checkFleet(meta.Name, &o.FleetMiniCluster.Spec, at)...)
 	default:
 		errs = append(errs, invalidName(meta.Name, field.NewPath("metadata", "name"))...)
-		errs = append(errs, checkPlacement(&o.Placement.Spec, spec)...)
+		errs = append(errs, checkPlacement(&o.Placement.Spec, at)...)
 	}
 	return slices.DeleteFunc(errs, func(e *field.Error) bool {
 		// That an empty name is no valid name either is not told a second time.

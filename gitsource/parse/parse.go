@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -45,6 +46,8 @@ type Options struct {
 	// declare them already. A file keeps its names when another one comes to use them, wherever that stands
 	// in the order of paths.
 	Owners map[string]string
+	// Lines keeps the lines of all fields for Object.LineOf.
+	Lines bool
 }
 
 // Object is one object of a repository. Exactly one of the three pointers is set, as Kind says. It is as
@@ -56,6 +59,9 @@ type Object struct {
 	Index int
 	// Line in the file on which the object begins, from 1.
 	Line int
+
+	// Lines of the fields, by path; nil unless Options.Lines asks for them.
+	Lines map[string]int
 
 	MiniCluster      *fluxv1alpha2.MiniCluster
 	FleetMiniCluster *v1alpha1.FleetMiniCluster
@@ -165,8 +171,23 @@ func (f *file) report(p Problem) {
 		f.untold++
 		return
 	}
-	p.Path, p.Message, p.Field = f.path, clip(p.Message, maxMessage), clip(p.Field, maxMessage)
+	p.Path, p.Object, p.Field, p.Message = f.path, shown(p.Object), shown(p.Field), shown(p.Message)
 	f.problems = append(f.problems, p)
+}
+
+// shown is text of a repository that is fit to be shown: short, on one line, and with nothing in it that
+// could steer a terminal.
+func shown(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return '\uFFFD'
+		default:
+			return r
+		}
+	}, clip(s, maxMessage))
 }
 
 func clip(s string, n int) string {

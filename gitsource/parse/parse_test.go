@@ -216,3 +216,17 @@ func TestResultDoesNotDependOnOrder(t *testing.T) {
 		t.Error("Tree sorted its caller's files")
 	}
 }
+
+func TestLineOf(t *testing.T) {
+	files := []gitsource.File{{Path: "a.yaml", Data: []byte("# first\n" + named(mini, "a"))}}
+	for lines, want := range map[bool][]int{true: {7, 9, 9, 2}, false: {2, 2, 2, 2}} {
+		res := parse.Tree(files, parse.Options{Lines: lines})
+		var got []int
+		for _, field := range []string{"spec.size", "spec.containers[0].image", "spec.containers[0].securityContext.privileged", "status"} {
+			got = append(got, res.Objects[0].LineOf(field))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("lines, with Lines: %v (-want +got):\n%s", lines, diff)
+		}
+	}
+}

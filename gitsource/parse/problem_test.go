@@ -50,6 +50,13 @@ func TestProblems(t *testing.T) {
 		"group of another":     {edit(miniA, "flux-framework.org/v1alpha2", "minifleet.dev/v1alpha1"), 1, "MiniCluster/a", "apiVersion", "only flux"},
 		"kind misspelled":      {edit(fleetA, "FleetMiniCluster", "FleetMinicluster"), 1, "FleetMinicluster/a", "apiVersion", "written FleetMiniCluster"},
 		"size above maxSize":   {edit(miniA, "size: 2", "size: 2\n  maxSize: 1"), 6, "MiniCluster/a", "spec.size", "maxSize"},
+		"size 0":               {edit(miniA, "size: 2", "size: 0"), 6, "MiniCluster/a", "spec.size", "must be at least 1; remove the field"},
+		"fleet: size 0":        {edit(fleetA, "size: 2", "size: 0"), 9, "FleetMiniCluster/a", "spec.miniCluster.size", "must be at least 1"},
+		"deadline 0":           {edit(miniA, "  size: 2", "  size: 2\n  deadlineSeconds: 0"), 7, "MiniCluster/a", "spec.deadlineSeconds", "at least 1"},
+		"a variable's name":    {edit(miniA, "      command", "      environment:\n        A: a\n        2: b\n      command"), 11, "MiniCluster/a", "spec.containers[0].environment[2]", "environment variable"},
+		"a hostile key":        {edit(miniA, "command: lmp", "\"c\\e[2J\": lmp"), 9, "MiniCluster/a", "spec.containers[0].c\uFFFD[2J", "no such field"},
+		"a hostile value":      {edit(miniA, "registry.example/lammps:1", "\"a\\e[2J\""), 8, "MiniCluster/a", "spec.containers[0].image", "U+001B"},
+		"a hostile name":       {edit(miniA, "name: a", "name: \"a\\n\\e[2J\""), 4, "MiniCluster/a \uFFFD[2J", "metadata.name", `"a\n\x1b[2J"`},
 		"fleet: nested":        {edit(fleetA, "    size: 2", "    size: 2\n    maxSize: 1"), 9, "FleetMiniCluster/a", "spec.miniCluster.size", "maxSize"},
 		"fleet: no placement":  {edit(fleetA, "  placementRef:\n    name: gpu\n", ""), 5, "FleetMiniCluster/a", "spec", "exactly one"},
 		"fleet: both":          {edit(fleetA, "spec:\n", "spec:\n  placement: {}\n"), 5, "FleetMiniCluster/a", "spec", "exactly one"},
@@ -102,6 +109,13 @@ func TestWarnings(t *testing.T) {
 	}
 	if len(res.Objects) != 1 {
 		t.Error("an object with warnings only is not used")
+	}
+
+	res = tree("a.yaml", strings.Replace(named(fleet, "a"), "      - image", "      - logs: /tmp/logs\n        image", 1))
+	want = []parse.Problem{{Path: "a.yaml", Line: 11, Object: "FleetMiniCluster/a", Field: "spec.miniCluster.containers[0].logs", Warning: true,
+		Message: "is for the output of batch jobs: set batch: true, or remove it"}}
+	if diff := cmp.Diff(want, res.Problems); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 }
 

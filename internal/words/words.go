@@ -2,6 +2,7 @@
 package words
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -38,4 +39,33 @@ func Safe(s string, most int) string {
 		cut--
 	}
 	return s[:cut] + dots
+}
+
+// List joins items with "; ", each as Safe shows it. It is at most so many bytes: of the items that do not
+// fit it says how many there are. The first is always there, cut if need be.
+func List(items []string, most int) string {
+	const between = "; "
+	shown := make([]string, len(items))
+	length, fit := -len(between), 0
+	for i, item := range items {
+		shown[i] = Safe(item, most)
+		if length += len(between) + len(shown[i]); length+len(more(len(items)-i-1)) <= most {
+			fit = i + 1
+		}
+	}
+	switch {
+	case fit == len(items):
+		return strings.Join(shown, between)
+	case fit > 0:
+		return strings.Join(shown[:fit], between) + more(len(items)-fit)
+	}
+	rest := more(len(items) - 1)
+	return Safe(shown[0], most-len(rest)) + rest
+}
+
+func more(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; and %d more", n)
 }

@@ -32,3 +32,25 @@ func TestSafe(t *testing.T) {
 		t.Errorf("a long message has %d bytes, want %d", len(got), Message)
 	}
 }
+
+func TestList(t *testing.T) {
+	for name, tc := range map[string]struct {
+		items []string
+		most  int
+		want  string
+	}{
+		"nothing":                     {nil, 10, ""},
+		"all fit":                     {[]string{"one", "two"}, 8, "one; two"},
+		"one does not":                {[]string{"one", "two", strings.Repeat("3", 30)}, 23, "one; two; and 1 more"},
+		"two do not":                  {[]string{"one", "two", strings.Repeat("3", 30)}, 19, "one; and 2 more"},
+		"the first alone is too long": {[]string{strings.Repeat("x", 30), "two"}, 20, "xxxxx…; and 1 more"},
+		"a single one is too long":    {[]string{strings.Repeat("x", 30)}, 7, "xxxx…"},
+		"items are disarmed":          {[]string{"a\x1b", "b\nc"}, 100, "a\uFFFD; b c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := List(tc.items, tc.most); got != tc.want || len(got) > tc.most {
+				t.Errorf("List(%q, %d) = %q, want %q", tc.items, tc.most, got, tc.want)
+			}
+		})
+	}
+}
