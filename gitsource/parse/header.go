@@ -12,7 +12,7 @@ import (
 )
 
 // header is what tells whose a document is.
-type header struct{ apiVersion, kind, name string }
+type header struct{ apiVersion, kind, name, namespace string }
 
 // readHeader reads leniently, since most documents of a repository are not ours to judge.
 func readHeader(node *yaml.Node) header {
@@ -20,6 +20,7 @@ func readHeader(node *yaml.Node) header {
 		apiVersion: text(child(node, "apiVersion")),
 		kind:       text(child(node, "kind")),
 		name:       text(child(behindAlias(child(node, "metadata")), "name")),
+		namespace:  text(child(behindAlias(child(node, "metadata")), "namespace")),
 	}
 }
 

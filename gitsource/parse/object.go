@@ -23,7 +23,7 @@ import (
 
 // object decodes and checks one document of a picked kind, and keeps it when nothing is wrong with it.
 func (f *file) object(node *yaml.Node, head header, o Object) {
-	free := f.claim(o)
+	free := f.claim(head, o)
 	c := &converter{lines: map[string]position{}}
 	tell := func(problems ...Problem) {
 		for _, p := range problems {

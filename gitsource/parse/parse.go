@@ -274,7 +274,7 @@ func (f *file) document(node *yaml.Node, depth int) {
 	switch kind, problem := head.pick(); {
 	case problem != "":
 		f.report(Problem{Line: node.Line, Object: head.object(), Field: "apiVersion", Message: problem})
-		f.claim(Object{Kind: kind, Name: head.name, Path: f.path, Line: node.Line})
+		f.claim(head, Object{Kind: kind, Name: head.name, Path: f.path, Line: node.Line})
 	case kind == "":
 		f.result.Ignored++
 	default:
@@ -311,13 +311,16 @@ func place(o Object) string {
 
 // claim takes the name of an object on the hub, and reports whether it was free. A MiniCluster becomes a
 // FleetMiniCluster of the same name, so that the two share their names.
-func (f *file) claim(o Object) bool {
+func (f *file) claim(head header, o Object) bool {
 	if o.Kind == "" || o.Name == "" {
 		return true
 	}
 	key := o.Kind + "/" + o.Name
 	if o.Kind == KindMiniCluster {
 		key = KindFleetMiniCluster + "/" + o.Name
+	}
+	if f.opts.AnyNamespace {
+		key = head.namespace + "/" + key
 	}
 	first, taken := f.owners[key]
 	if holder := f.reserved[key]; holder != "" && holder != f.path {

@@ -230,3 +230,16 @@ func TestLineOf(t *testing.T) {
 		}
 	}
 }
+
+func TestAnyNamespace(t *testing.T) {
+	in := func(namespace string) string {
+		return strings.Replace(named(mini, "a"), "  name: a\n", "  name: a\n  namespace: "+namespace+"\n", 1)
+	}
+	res := parse.Tree([]gitsource.File{{Path: "a.yaml", Data: []byte(in("one") + "---\n" + in("two") + "---\n" + in("one"))}}, parse.Options{AnyNamespace: true})
+	if diff := cmp.Diff([]string{"MiniCluster/a a.yaml#0:1", "MiniCluster/a a.yaml#1:12"}, objects(res)); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+	if len(res.Problems) != 1 || res.Problems[0].Line != 23 {
+		t.Errorf("problems %+v, want one of the third document", res.Problems)
+	}
+}

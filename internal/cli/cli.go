@@ -23,7 +23,8 @@ const (
 // invalid marks an error as one of the input.
 type invalid struct{ error }
 
-// Run executes one command line and returns its exit code: 0, 1 for a failure, 2 for input that is wrong.
+// Run executes one command line and returns its exit code: 0, 1 for a failure, 2 for input that is wrong. What
+// validate finds is a failure, for its input is the command line.
 func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -58,7 +59,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return invalid{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newController(), newRender(), newVersion())
+	root.AddCommand(newController(), newRender(), newValidate(), newVersion())
 	return root
 }
 

@@ -192,7 +192,9 @@ func validatePorts(ports []int32, path *field.Path) field.ErrorList {
 		at := path.Index(i)
 		errs = append(errs, invalid(at, port, validation.IsValidPortNum(int(port)))...)
 		if seen[port] {
-			errs = append(errs, field.Duplicate(at, port))
+			e := field.Duplicate(at, port)
+			e.Detail = "remove it"
+			errs = append(errs, e)
 		}
 		seen[port] = true
 	}
