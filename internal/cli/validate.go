@@ -61,11 +61,11 @@ func (f *validateFlags) run(cmd *cobra.Command) error {
 	}
 	r := check(files, parse.Options{Namespace: f.namespace, AnyNamespace: f.namespace == "", Lines: true})
 	r.Valid = r.Summary.Problems == 0 && (!f.strict || r.Summary.Warnings == 0)
-	print := r.text
+	write := r.text
 	if f.output == "json" {
-		print = r.json
+		write = r.json
 	}
-	if err := print(cmd.OutOrStdout()); err != nil {
+	if err := write(cmd.OutOrStdout()); err != nil {
 		return err
 	}
 	if !r.Valid {
