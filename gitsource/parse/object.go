@@ -43,9 +43,9 @@ func (f *file) object(node *yaml.Node, head header, o Object) {
 	}
 	fields, _ := value.(map[string]any) // it is one, since it has a kind
 	delete(fields, "status")            // of objects that were exported from a cluster
-	meta, problems := decode(c, fields, &o)
+	meta, problems, decoded := decode(c, fields, &o)
 	problems = append(c.problems, problems...)
-	if usable(problems) {
+	if decoded && usable(c.problems) {
 		for _, e := range f.check(meta, &o) {
 			problems = append(problems, Problem{Line: c.lineOf(e.Field), Field: e.Field, Message: e.ErrorBody()})
 		}
@@ -66,12 +66,10 @@ func (f *file) object(node *yaml.Node, head header, o Object) {
 	}
 }
 
-// decode decodes fields strictly into the type of o.Kind.
-func decode(c *converter, fields map[string]any, o *Object) (*metav1.ObjectMeta, []Problem) {
-	var (
-		into any
-		meta *metav1.ObjectMeta
-	)
+// decode decodes fields strictly into the type of o.Kind. Fields that are not known keep nothing from being
+// decoded; values of the wrong type do.
+func decode(c *converter, fields map[string]any, o *Object) (meta *metav1.ObjectMeta, problems []Problem, decoded bool) {
+	var into any
 	switch o.Kind {
 	case KindMiniCluster:
 		o.MiniCluster = &fluxv1alpha2.MiniCluster{}
@@ -85,17 +83,16 @@ func decode(c *converter, fields map[string]any, o *Object) (*metav1.ObjectMeta,
 	}
 	data, err := json.Marshal(fields)
 	if err != nil {
-		return meta, []Problem{{Line: o.Line, Message: "cannot be read: " + err.Error()}}
+		return meta, []Problem{{Line: o.Line, Message: "cannot be read: " + err.Error()}}, false
 	}
 	strict, err := kjson.UnmarshalStrict(data, into)
-	var problems []Problem
 	if err != nil {
 		problems = append(problems, typeProblem(c, err))
 	}
 	for _, e := range strict {
 		problems = append(problems, strictProblem(c, o.Kind, e))
 	}
-	return meta, problems
+	return meta, problems, err == nil
 }
 
 // spec is the field of the MiniCluster in an object of this kind, nil when it has none.

@@ -48,6 +48,8 @@ type Options struct {
 	Owners map[string]string
 	// Lines keeps the lines of all fields for Object.LineOf.
 	Lines bool
+	// AllProblems tells every problem of a file, however many there are.
+	AllProblems bool
 }
 
 // Object is one object of a repository. Exactly one of the three pointers is set, as Kind says. It is as
@@ -167,7 +169,7 @@ func (t *tree) file(in gitsource.File) {
 }
 
 func (f *file) report(p Problem) {
-	if len(f.problems) >= maxFileProblems {
+	if len(f.problems) >= maxFileProblems && !f.opts.AllProblems {
 		f.untold++
 		return
 	}

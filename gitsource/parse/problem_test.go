@@ -214,3 +214,21 @@ func TestAliasBomb(t *testing.T) {
 		})
 	}
 }
+
+func TestAllProblemsAtOnce(t *testing.T) {
+	manifest := strings.Replace(named(mini, "a"), "  size: 2\n", "  sise: 2\n  size: 0\n  minSize: -1\n  pod: {restartPolicy: Always}\n", 1)
+	for range 40 {
+		manifest += "---\n" + strings.Replace(named(mini, "b"), "size: 2", "size: -2", 1)
+	}
+	res := parse.Tree([]gitsource.File{{Path: "a.yaml", Data: []byte(manifest)}}, parse.Options{AllProblems: true})
+	var fields []string
+	for _, p := range res.Problems[:4] {
+		fields = append(fields, p.Field)
+	}
+	if diff := cmp.Diff([]string{"spec.sise", "spec.size", "spec.minSize", "spec.pod.restartPolicy"}, fields); diff != "" {
+		t.Errorf("fields (-want +got):\n%s", diff)
+	}
+	if len(res.Problems) != 4+40+39 { // the name is taken 39 times
+		t.Errorf("%d problems", len(res.Problems))
+	}
+}

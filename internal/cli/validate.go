@@ -59,7 +59,7 @@ func (f *validateFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return invalid{err}
 	}
-	r := check(files, parse.Options{Namespace: f.namespace, AnyNamespace: f.namespace == "", Lines: true})
+	r := check(files, parse.Options{Namespace: f.namespace, AnyNamespace: f.namespace == "", Lines: true, AllProblems: true})
 	r.Valid = r.Summary.Problems == 0 && (!f.strict || r.Summary.Warnings == 0)
 	write := r.text
 	if f.output == "json" {

@@ -106,7 +106,7 @@ func validateSizes(spec *MiniClusterSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("size"), spec.Size,
 			fmt.Sprintf("must not be above maxSize, %d: raise maxSize or lower size", spec.MaxSize)))
 	}
-	if spec.MinSize > spec.Size {
+	if spec.Size > 0 && spec.MinSize > spec.Size {
 		errs = append(errs, field.Invalid(path.Child("minSize"), spec.MinSize,
 			fmt.Sprintf("must not be above size, %d: Flux would wait for brokers that never come", spec.Size)))
 	}
