@@ -23,8 +23,8 @@ const KeySize = 32
 // Cert is a certificate: a key pair and the name that Flux shows for it. It prints as its name and
 // public key only.
 type Cert struct {
-	// Name is the metadata entry "name". Flux requires no metadata, so it may be empty. It is of letters,
-	// digits and the characters that Kubernetes names may have.
+	// Name is the metadata entry "name". A broker that has peers needs one, whatever it is. It is of
+	// letters, digits and the characters that Kubernetes names may have. Empty: no entry.
 	Name string
 
 	public, secret [KeySize]byte

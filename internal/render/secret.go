@@ -28,8 +28,14 @@ func (m *miniCluster) secret() (*corev1.Secret, error) {
 	if len(cert) == 0 {
 		return nil, errors.New("render: a MiniCluster needs a CURVE certificate")
 	}
-	if _, err := curve.Parse(cert); err != nil {
+	parsed, err := curve.Parse(cert)
+	if err != nil {
 		return nil, fmt.Errorf("render: %w", err)
+	}
+	if parsed.Name == "" {
+		// A broker refuses its peers when the certificate that they share has no name.
+		parsed.Name = m.name
+		cert = parsed.Encode()
 	}
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
