@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -14,13 +15,52 @@ func (m *miniCluster) configPath(below string) string {
 	return path.Join(m.spec.Flux.Container.MountPath, "config", below)
 }
 
-// leadHost is the hostname of the pod that leads.
+// leadHost is the hostname of the pod that leads: the first of all brokers.
 func (m *miniCluster) leadHost() string {
-	if !m.leads() {
-		return m.spec.Flux.Bursting.LeadBroker.Name + "-0"
+	switch bursting := &m.spec.Flux.Bursting; {
+	case m.leads():
+		return m.name + "-0"
+	case bursting.Hostlist != "":
+		first, _ := cutHost(bursting.Hostlist)
+		return first
+	default:
+		return bursting.LeadBroker.Name + "-0"
 	}
-	return m.name + "-0"
 }
+
+// cutHost splits a hostlist into its first host and the others, such as a3x and a[5-7]x,b of
+// a[3,5-7]x,b. What it does not understand is all in the others.
+func cutHost(hostlist string) (first, rest string) {
+	if found := plainHost.FindStringSubmatch(hostlist); found != nil {
+		return found[1], found[2]
+	}
+	found := bracketedHosts.FindStringSubmatch(hostlist)
+	if found == nil {
+		return "", hostlist
+	}
+	prefix, number, last, others, suffix, rest := found[1], found[2], found[3], strings.TrimPrefix(found[4], ","), found[5], found[6]
+	if last != "" {
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return "", hostlist
+		}
+		next := fmt.Sprintf("%0*d", len(number), n+1)
+		if next != last {
+			next += "-" + last
+		}
+		others = strings.TrimSuffix(next+","+others, ",")
+	}
+	if others != "" {
+		rest = strings.TrimSuffix(prefix+"["+others+"]"+suffix+","+rest, ",")
+	}
+	return prefix + number + suffix, rest
+}
+
+// plainHost and bracketedHosts match a hostlist that begins with one host, and with several.
+var (
+	plainHost      = regexp.MustCompile(`^([^\[\],]+)(?:,(.*))?$`)
+	bracketedHosts = regexp.MustCompile(`^([^\[\],]*)\[([0-9]+)(?:-([0-9]+))?((?:,[0-9]+(?:-[0-9]+)?)*)\]([^\[\],]*)(?:,(.*))?$`)
+)
 
 // hostlist names the hosts of all brokers, in the order of their ranks, in Flux's notation (RFC 29):
 // up to the largest size, since the brokers of a running cluster cannot be told of new hosts.
@@ -68,25 +108,28 @@ func (m *miniCluster) brokerConfig() string {
 	fmt.Fprintf(&b, "[archive]\ndbpath = %s\nperiod = \"1m\"\nbusytimeout = \"50s\"\n\n",
 		tomlString(m.configPath("var/lib/flux/job-archive.sqlite")))
 	fmt.Fprintf(&b, "[sched-fluxion-qmanager]\nqueue-policy = %s\n", tomlString(m.spec.Flux.Scheduler.QueuePolicy))
+	if m.spec.Flux.Scheduler.Simple {
+		b.WriteString("\n[modules]\nalternatives.sched = \"sched-simple\"\nalternatives.feasibility = \"sched-simple\"\n")
+	}
 	return b.String()
 }
 
 // hostBlock lists the brokers in the order of their ranks. A lead broker in another cluster has an
 // address of its own, since names of this cluster's DNS do not lead there.
 func (m *miniCluster) hostBlock() string {
-	lead := m.spec.Flux.Bursting.LeadBroker
-	if m.leads() || m.spec.Flux.Bursting.Hostlist != "" {
-		return fmt.Sprintf("hosts = [\n  { host = %s },\n]\n", tomlString(m.hostlist()))
+	first, rest := "", m.hostlist()
+	if !m.leads() {
+		first, rest = cutHost(rest)
 	}
-	port := strconv.Itoa(int(lead.Port))
-	block := fmt.Sprintf("hosts = [\n  { host = %s, bind = %s, connect = %s },\n",
-		tomlString(lead.Name+"-0"), tomlString("tcp://eth0:"+port), tomlString("tcp://"+bracketed(lead.Address)+":"+port))
-	rest := m.burstedHosts()
-	if lead.Size > 1 {
-		rest = append([]string{hosts(lead.Name, 1, lead.Size-1)}, rest...)
+	block := "hosts = [\n"
+	if first != "" {
+		lead := m.spec.Flux.Bursting.LeadBroker
+		port := strconv.Itoa(int(lead.Port))
+		block += fmt.Sprintf("  { host = %s, bind = %s, connect = %s },\n",
+			tomlString(first), tomlString("tcp://eth0:"+port), tomlString("tcp://"+bracketed(lead.Address)+":"+port))
 	}
-	if len(rest) > 0 {
-		block += fmt.Sprintf("  { host = %s },\n", tomlString(strings.Join(rest, ",")))
+	if rest != "" {
+		block += fmt.Sprintf("  { host = %s },\n", tomlString(rest))
 	}
 	return block + "]\n"
 }
@@ -146,13 +189,13 @@ func (m *miniCluster) logLevel() int32 {
 	return m.spec.Flux.LogLevel
 }
 
-// quorum is how many brokers must be up before the command runs; 0 is all. An elastic cluster has
-// fewer pods than Flux knows hosts.
+// quorum is how many brokers must be up before the command runs; 0 is all. Flux knows more hosts than
+// there are pods when the cluster is elastic, or when clusters are burst to, which come later.
 func (m *miniCluster) quorum() int32 {
 	switch {
 	case m.spec.MinSize > 0:
 		return m.spec.MinSize
-	case m.spec.LargestSize() > m.spec.Size:
+	case m.spec.LargestSize() > m.spec.Size || len(m.spec.Flux.Bursting.Clusters) > 0:
 		return m.spec.Size
 	default:
 		return 0

@@ -25,6 +25,8 @@ type viewData struct {
 	MountPath   string
 	Scripts     string // where the scripts are mounted
 	HasView     bool
+	Simple      bool // sched-simple, even if the image has Fluxion
+	Fluxion     bool // load the view's Fluxion
 	Socket      string
 	PythonPath  string
 	Environment []variable
@@ -40,7 +42,6 @@ type entrypointData struct {
 	LeadHost             string
 	Leads                bool // pod 0 leads; else all follow a broker of another cluster
 	Strict, Quiet, Timed bool
-	Simple               bool // sched-simple in place of Fluxion
 	WaitForSocket        bool
 	CompleteWorkers      bool
 	Options              []string
@@ -64,6 +65,8 @@ func (m *miniCluster) viewData() viewData {
 		MountPath:  flux.Container.MountPath,
 		Scripts:    scriptsPath,
 		HasView:    !flux.Container.Disable,
+		Simple:     flux.Scheduler.Simple,
+		Fluxion:    !flux.Scheduler.Simple && flux.Scheduler.QueuePolicy != fluxv1alpha2.DefaultQueuePolicy,
 		Socket:     m.socket(),
 		PythonPath: flux.Container.PythonPath,
 	}
@@ -84,7 +87,6 @@ func (m *miniCluster) entrypointData(index int, pieces map[string]string) entryp
 		Strict:          logging.Strict,
 		Quiet:           logging.Quiet,
 		Timed:           logging.Timed,
-		Simple:          flux.Scheduler.Simple,
 		WaitForSocket:   !flux.NoWaitSocket,
 		CompleteWorkers: flux.CompleteWorkers,
 		Options:         m.brokerOptions(),
@@ -185,7 +187,8 @@ func sidecarCommand(c *fluxv1alpha2.MiniClusterContainer) string {
 }
 
 // batchPiece writes the batch script: each line of the command as a job, or the lines as they are. It
-// ends with the exit code of the jobs. Variables are those of the entrypoint, as in scriptPiece.
+// ends with the exit code of the jobs. Variables are those of the entrypoint, as in scriptPiece, but for
+// the directory of the output, whose name the script must not run.
 func batchPiece(c *fluxv1alpha2.MiniClusterContainer) string {
 	var script strings.Builder
 	script.WriteString("#!/bin/bash\n")
@@ -196,7 +199,7 @@ func batchPiece(c *fluxv1alpha2.MiniClusterContainer) string {
 			if line == "" {
 				continue
 			}
-			fmt.Fprintf(&script, "flux submit --flags=waitable --error=${FLUX_OUTPUT_DIR}/job-%d.err --output=${FLUX_OUTPUT_DIR}/job-%d.out %s\n", i, i, line)
+			fmt.Fprintf(&script, "flux submit --flags=waitable --error=\"\\${FLUX_OUTPUT_DIR}\"/job-%d.err --output=\"\\${FLUX_OUTPUT_DIR}\"/job-%d.out %s\n", i, i, line)
 		}
 		script.WriteString("flux queue idle\nflux jobs -a\nflux job wait --all\n")
 	}

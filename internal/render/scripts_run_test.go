@@ -3,6 +3,7 @@ package render_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +26,7 @@ command="$1"
 shift
 case "$command" in
 start)
+  echo "$PWD|$FLUX_OUTPUT_DIR|$STATE_DIR|$PATH|${PYTHONPATH:-}|${FLUX_MODULE_PATH:-}|${FLUX_RC_EXTRA:-}" > "$RECORD.start"
   while [ "${1:-}" = -o ] || [[ "${1:-}" = --wrap=* ]]; do
     if [ "$1" = -o ]; then shift; fi
     shift
@@ -34,8 +36,8 @@ start)
     exit $?
   fi
   if [ -n "${HANG:-}" ]; then
-    trap 'exit 7' TERM
-    touch "$HANG"
+    trap 'exit "${HANG_CODE:-7}"' TERM
+    echo started > "$HANG"
     while :; do sleep 0.05; done
   fi
   code=$(head -n 1 "$CODES")
@@ -55,6 +57,17 @@ R) echo '{"version": 1}' ;;
 esac
 `
 
+// stubTime stands in for GNU time, which images need not have.
+const stubTime = `#!/bin/bash
+shift
+what="${1%% wall*}"
+shift
+"$@"
+code=$?
+echo "$what: measured" >&2
+exit "$code"
+`
+
 // pod is a directory in place of a pod's root, with the files that its volumes would hold.
 type pod struct {
 	t    *testing.T
@@ -67,19 +80,25 @@ type pod struct {
 func newPod(t *testing.T, in render.Input, index string) *pod {
 	t.Helper()
 	p := &pod{t: t, root: t.TempDir(), in: in}
-	p.in.Spec.Flux.Container.MountPath = p.path("flux")
+	mount := p.in.Spec.Flux.Container.MountPath
+	if mount == "" || mount == fluxv1alpha2.DefaultMountPath {
+		mount = "/flux"
+	}
+	p.in.Spec.Flux.Container.MountPath = p.root + mount
 	for _, directory := range []string{"flux_operator", "flux", "bin", "work", "tmp", "home", "opt/view/bin", "opt/view/lib/python3.11/site-packages"} {
 		if err := os.MkdirAll(p.path(directory), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p.write("bin/flux", stubFlux)
+	p.write("time", stubTime)
 	p.write("codes", "")
 	bundle := mustRender(t, p.in)
 	for name, text := range bundle.ConfigMap.Data {
-		for _, directory := range []string{"/flux_operator", "/opt/", "/tmp/custom", "/tmp/fluxout"} {
+		for _, directory := range []string{"/flux_operator", "/opt/", "/tmp/custom", "/tmp/flux"} {
 			text = strings.ReplaceAll(text, directory, p.root+directory)
 		}
+		text = strings.ReplaceAll(text, "/usr/bin/time", p.path("time"))
 		p.write("flux_operator/"+name, text)
 	}
 	p.write("flux_operator/curve.cert", string(bundle.Secret.Data["curve.cert"]))
@@ -161,10 +180,10 @@ func TestWaitScript(t *testing.T) {
 		index   string
 		command string
 		change  func(*fluxv1alpha2.MiniClusterSpec, *runner)
-		codes   string // of a broker without a program, one per line
-		env     string
+		codes   string   // of a broker without a program, one per line
 		want    []string // calls of flux
 		output  []string // parts of the output
+		none    []string // what the output does not have
 		code    int
 	}{
 		"submit": {
@@ -312,6 +331,51 @@ func TestWaitScript(t *testing.T) {
 			codes:   "1\n",
 			want:    []string{encode, "flux start"},
 		},
+		"quiet": {
+			command: "echo said",
+			change: func(s *fluxv1alpha2.MiniClusterSpec, c *runner) {
+				s.Logging.Quiet, c.Commands.Pre, c.Commands.BrokerPre = true, "echo no", "echo no"
+			},
+			want:   []string{encode, "flux start flux submit -n 1 --quiet --watch echo said", "flux submit -n 1 --quiet --watch echo said"},
+			output: []string{"said\n"}, none: []string{"minifleet"},
+		},
+		"timed": {
+			command: "bash -c 'exit 3'",
+			change:  func(s *fluxv1alpha2.MiniClusterSpec, _ *runner) { s.Logging.Timed = true },
+			want: []string{
+				encode, "flux start /time -f FLUXTIME fluxsubmit wall time %E flux submit -n 1 --quiet --watch bash -c exit 3",
+				"flux submit -n 1 --quiet --watch bash -c exit 3",
+			},
+			output: []string{"FLUXTIME fluxsubmit: measured\n", "FLUXTIME fluxstart: measured\n"}, code: 3,
+		},
+		"batch with a name of its own for the output": {
+			command: "echo 1",
+			change:  func(_ *fluxv1alpha2.MiniClusterSpec, c *runner) { c.Batch, c.Logs = true, "/tmp/flux $(touch owned)" },
+			want: []string{
+				encode, "flux start sh -c flux batch -n 1 --flags=waitable ./flux-job.batch && flux job wait --all",
+				"flux batch -n 1 --flags=waitable ./flux-job.batch",
+				"flux submit --flags=waitable --error=/tmp/flux $(touch owned)/job-0.err --output=/tmp/flux $(touch owned)/job-0.out echo 1",
+				"flux queue idle", "flux jobs -a", "flux job wait --all", "flux job wait --all",
+			},
+		},
+		"an archive that is not there": {
+			command: "true",
+			change:  func(s *fluxv1alpha2.MiniClusterSpec, _ *runner) { s.Archive.Path = "/none/archive.tgz" },
+			want:    []string{encode, "flux start flux submit -n 1 --quiet --watch true", "flux submit -n 1 --quiet --watch true"},
+			none:    []string{"Restoring"},
+		},
+		"pod 0 of a cluster that is burst to": {
+			command: "echo no",
+			change: func(s *fluxv1alpha2.MiniClusterSpec, _ *runner) {
+				s.Flux.Bursting.LeadBroker = fluxv1alpha2.FluxBroker{Name: "lead", Address: "192.0.2.1", Size: 2}
+				s.Flux.Bursting.Clusters = []fluxv1alpha2.BurstedCluster{{Name: "lammps", Size: 2}}
+			},
+			want: []string{"flux R encode --hosts=lead-[0-1],lammps-[0-1] --local", "flux start"},
+		},
+		"a follower of a broker that fails once": {
+			index: "1", command: "true", codes: "1\n",
+			want: []string{encode, "flux start", "flux start"},
+		},
 		"a view that is disabled": {
 			command: "true",
 			change:  func(s *fluxv1alpha2.MiniClusterSpec, _ *runner) { s.Flux.Container.Disable = true },
@@ -332,6 +396,7 @@ func TestWaitScript(t *testing.T) {
 			}
 			p := newPod(t, in, index)
 			p.write("codes", test.codes)
+			p.write("bin/sleep", "#!/bin/sh\n") // between attempts of a follower
 			output, code := p.run("wait-0.sh")
 			if code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
@@ -342,6 +407,11 @@ func TestWaitScript(t *testing.T) {
 			for _, part := range test.output {
 				if !strings.Contains(output, part) {
 					t.Errorf("the output has no %q", part)
+				}
+			}
+			for _, part := range test.none {
+				if strings.Contains(output, part) {
+					t.Errorf("the output has %q", part)
 				}
 			}
 			if strings.Contains(output, "secret-key") || strings.Contains(output, "\nno\n") {
@@ -359,7 +429,6 @@ func TestWaitScript(t *testing.T) {
 
 func TestWaitScriptPreparesTheBroker(t *testing.T) {
 	in := minimal("true")
-	in.Spec.Archive.Path = "/archive's.tgz"
 	p := newPod(t, in, "0")
 	if output, code := p.run("wait-0.sh"); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, output)
@@ -384,6 +453,115 @@ func TestWaitScriptPreparesTheBroker(t *testing.T) {
 	}
 }
 
+// Followers run a broker and nothing else, whatever the lead does.
+func TestFollowersOfEachMode(t *testing.T) {
+	type runner = fluxv1alpha2.MiniClusterContainer
+	for mode, change := range map[string]func(*fluxv1alpha2.MiniClusterSpec, *runner){
+		"submit":   func(_ *fluxv1alpha2.MiniClusterSpec, c *runner) { c.Command = "echo no" },
+		"launcher": func(_ *fluxv1alpha2.MiniClusterSpec, c *runner) { c.Command, c.Launcher = "echo no", true },
+		"batch":    func(_ *fluxv1alpha2.MiniClusterSpec, c *runner) { c.Command, c.Batch = "echo no", true },
+		"batch raw": func(_ *fluxv1alpha2.MiniClusterSpec, c *runner) {
+			c.Command, c.Batch, c.BatchRaw = "echo no", true, true
+		},
+		"script":      func(_ *fluxv1alpha2.MiniClusterSpec, c *runner) { c.Commands.Script = "echo no" },
+		"interactive": func(s *fluxv1alpha2.MiniClusterSpec, _ *runner) { s.Interactive = true },
+		"strict":      func(s *fluxv1alpha2.MiniClusterSpec, c *runner) { c.Command, s.Logging.Strict = "echo no", true },
+		"quiet":       func(s *fluxv1alpha2.MiniClusterSpec, c *runner) { c.Command, s.Logging.Quiet = "echo no", true },
+		"timed":       func(s *fluxv1alpha2.MiniClusterSpec, c *runner) { c.Command, s.Logging.Timed = "echo no", true },
+		"own Flux": func(s *fluxv1alpha2.MiniClusterSpec, c *runner) {
+			c.Command, s.Flux.Container.Disable = "echo no", true
+		},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			in := minimal("")
+			in.Spec = *in.Spec.DeepCopy()
+			change(&in.Spec, &in.Spec.Containers[0])
+			in.Spec.Containers[0].Commands.WorkerPre, in.Spec.Containers[0].Commands.Post = "cd /", "pwd"
+			p := newPod(t, in, "1")
+			output, code := p.run("wait-0.sh")
+			if diff := cmp.Diff([]string{"flux R encode --hosts=lammps-[0-1] --local", "flux start"}, p.recorded()); diff != "" || code != 0 {
+				t.Errorf("exit code %d, calls of flux (-want +got):\n%s", code, diff)
+			}
+			if !strings.Contains(output, "/\n") || strings.Contains(output, "no\n") || p.read("work/flux-job.batch") != "" {
+				t.Errorf("a follower does what is for the lead, or not its own: %s", output)
+			}
+			if started := p.read("record.start"); !strings.HasPrefix(started, "/|") {
+				t.Errorf("the broker does not run where workerPre went: %s", started)
+			}
+		})
+	}
+}
+
+// What a broker, and so the jobs, find in their environment, and where they run.
+func TestBrokerEnvironment(t *testing.T) {
+	type change = func(*fluxv1alpha2.MiniClusterSpec)
+	view := "/flux/view/lib/python3.11/site-packages|/flux/view/lib/flux/modules|"
+	tests := map[string]struct {
+		change change
+		want   string
+	}{
+		"with the view": {func(*fluxv1alpha2.MiniClusterSpec) {}, "/work|/tmp/fluxout|/flux/config/var/lib/flux|PATH:/flux/view/bin|" + view},
+		"own Flux":      {func(s *fluxv1alpha2.MiniClusterSpec) { s.Flux.Container.Disable = true }, "/work|/tmp/fluxout|/flux/config/var/lib/flux|PATH|||"},
+		"logs": {
+			func(s *fluxv1alpha2.MiniClusterSpec) { s.Containers[0].Logs = "/tmp/flux logs" },
+			"/work|/tmp/flux logs|/flux/config/var/lib/flux|PATH:/flux/view/bin|" + view,
+		},
+		"Fluxion": {
+			func(s *fluxv1alpha2.MiniClusterSpec) { s.Flux.Scheduler.QueuePolicy = "easy" },
+			"/work|/tmp/fluxout|/flux/config/var/lib/flux|PATH:/flux/view/bin|" + view + "/flux/view/etc/flux",
+		},
+		"sched-simple": {
+			func(s *fluxv1alpha2.MiniClusterSpec) {
+				s.Flux.Scheduler = fluxv1alpha2.FluxScheduler{Simple: true, QueuePolicy: "easy"}
+			},
+			"/work|/tmp/fluxout|/flux/config/var/lib/flux|PATH:/flux/view/bin|" + view,
+		},
+		"Python": {
+			func(s *fluxv1alpha2.MiniClusterSpec) { s.Flux.Container.PythonPath = "/my path" },
+			"/work|/tmp/fluxout|/flux/config/var/lib/flux|PATH:/flux/view/bin|/my path|/flux/view/lib/flux/modules|",
+		},
+	}
+	for title, test := range tests {
+		for _, index := range []string{"0", "1"} {
+			t.Run(title+" in pod "+index, func(t *testing.T) {
+				t.Parallel()
+				in := minimal("true")
+				in.Spec = *in.Spec.DeepCopy()
+				test.change(&in.Spec)
+				p := newPod(t, in, index)
+				if output, code := p.run("wait-0.sh"); code != 0 {
+					t.Fatalf("exit code %d\n%s", code, output)
+				}
+				got := strings.ReplaceAll(p.read("record.start"), p.path("bin")+":"+os.Getenv("PATH"), "PATH")
+				if diff := cmp.Diff(test.want+"\n", strings.ReplaceAll(got, p.root, "")); diff != "" {
+					t.Errorf("the broker's directory and environment (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// Flux pastes the path of an archive into a shell command, so it gets a plain name.
+func TestArchive(t *testing.T) {
+	in := minimal("true")
+	p := newPod(t, in, "0")
+	archive := p.path("it's $(touch owned).tgz")
+	p.write("it's $(touch owned).tgz", "archive")
+	in.Spec.Archive.Path = archive
+	p = newPod(t, in, "0")
+	if output, code := p.run("wait-0.sh"); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, output)
+	}
+	link := p.path("tmp/flux-archive")
+	if target, err := os.Readlink(link); err != nil || target != archive {
+		t.Errorf("the link to the archive is to %q (%v)", target, err)
+	}
+	if options := p.read("record"); !strings.Contains(options, "-o -Scontent.restore="+link) {
+		t.Errorf("the broker is not told of the archive: %s", options)
+	}
+}
+
 func TestWaitScriptWithoutTheView(t *testing.T) {
 	p := newPod(t, minimal("true"), "0")
 	if err := os.Remove(p.path("flux/flux-operator-done.txt")); err != nil {
@@ -395,31 +573,37 @@ func TestWaitScriptWithoutTheView(t *testing.T) {
 	}
 }
 
+// A broker that is asked to end may do so with 0, and yet the pod has not done what it was for.
 func TestWaitScriptPassesSignalsOn(t *testing.T) {
 	for _, index := range []string{"0", "1"} {
-		t.Run("pod "+index, func(t *testing.T) {
-			t.Parallel()
-			p := newPod(t, minimal(""), index)
-			started := p.path("started")
-			p.env = append(p.env, "HANG="+started)
-			cmd := p.command("wait-0.sh")
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
+		for _, code := range []string{"7", "0"} {
+			for _, timed := range []bool{false, true} {
+				t.Run(fmt.Sprintf("pod %s ends with %s timed %t", index, code, timed), func(t *testing.T) {
+					t.Parallel()
+					in := minimal("")
+					in.Spec.Logging.Timed = timed
+					p := newPod(t, in, index)
+					started := p.path("started")
+					p.env = append(p.env, "HANG="+started, "HANG_CODE="+code)
+					cmd := p.command("wait-0.sh")
+					if err := cmd.Start(); err != nil {
+						t.Fatal(err)
+					}
+					for deadline := time.Now().Add(time.Minute); p.read("started") == ""; time.Sleep(10 * time.Millisecond) {
+						if time.Now().After(deadline) {
+							t.Fatal("the broker does not start")
+						}
+					}
+					if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+						t.Fatal(err)
+					}
+					var exit *exec.ExitError
+					if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 143 {
+						t.Errorf("after SIGTERM: %v, want exit code 143", err)
+					}
+				})
 			}
-			for cmd.ProcessState == nil {
-				if _, err := os.Stat(started); err == nil {
-					break
-				}
-				time.Sleep(10 * time.Millisecond) // poll; the command's time limit bounds it
-			}
-			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
-			var exit *exec.ExitError
-			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 143 {
-				t.Errorf("after SIGTERM: %v, want exit code 143", err)
-			}
-		})
+		}
 	}
 }
 

@@ -93,3 +93,23 @@ func TestTOMLString(t *testing.T) {
 		t.Errorf("tomlString = %s, want %s", got, want)
 	}
 }
+
+func TestCutHost(t *testing.T) {
+	tests := map[string][2]string{
+		"a":                {"a", ""},
+		"a,b[1-2]":         {"a", "b[1-2]"},
+		"a-[0]":            {"a-0", ""},
+		"a-[0-1],b":        {"a-0", "a-[1],b"},
+		"a-[0-3]":          {"a-0", "a-[1-3]"},
+		"a[3,5-7]x,b[0-1]": {"a3x", "a[5-7]x,b[0-1]"},
+		"a[08-11,20]":      {"a08", "a[09-11,20]"},
+		"a[0":              {"", "a[0"},
+		"a[0-1]b[0-1]":     {"", "a[0-1]b[0-1]"},
+		"":                 {"", ""},
+	}
+	for hostlist, want := range tests {
+		if first, rest := cutHost(hostlist); first != want[0] || rest != want[1] {
+			t.Errorf("cutHost(%q) = %q, %q; want %q, %q", hostlist, first, rest, want[0], want[1])
+		}
+	}
+}

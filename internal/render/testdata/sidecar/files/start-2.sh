@@ -19,16 +19,18 @@ if [ "${HOME:-/}" = "/" ]; then
 fi
 
 # Flux comes after the image's own software on the path, and finds its libraries at /opt/software.
-viewbin="${viewroot}/bin"
-export PATH="${PATH}:${viewbin}"
 if [ -d "${software}" ]; then
   mkdir -p /opt/software
   cp -Rn "${software}"/. /opt/software/ 2> /dev/null || true
 fi
+export PATH="${PATH}:${viewroot}/bin"
 for packages in "${viewroot}"/lib/python3*/site-packages; do
-  export PYTHONPATH="${PYTHONPATH:-}:${packages}"
+  export PYTHONPATH="${PYTHONPATH:+${PYTHONPATH}:}${packages}"
 done
-export FLUX_RC_EXTRA="${viewroot}/etc/flux/rc1.d"
+
+# What is in the view beside flux-core, such as Fluxion, has a prefix of its own that flux-core does not know.
+export FLUX_MODULE_PATH="${FLUX_MODULE_PATH:+${FLUX_MODULE_PATH}:}${viewroot}/lib/flux/modules"
+export FLUX_EXEC_PATH="${FLUX_EXEC_PATH:+${FLUX_EXEC_PATH}:}${viewroot}/libexec/flux/cmd"
 
 . /flux_operator/service-pre-2.sh
 
