@@ -20,6 +20,10 @@ FUZZTIME ?= 30s
 BENCHTIME ?= 1s
 # E2E limits the end-to-end tests to those that match: make test-e2e E2E=Crash
 E2E ?=
+# FLUX is the prefix of a flux-core for test-flux, with those of other packages for its view after colons.
+# RUN limits it to tests that match.
+FLUX ?=
+RUN ?=
 # KUBECTL is the machine's own, else the one inside the test-cluster program.
 KUBECTL ?= $(or $(shell command -v kubectl),$(BIN)/testcluster kubectl)
 
@@ -78,8 +82,15 @@ fmt: ## Format the Go files.
 lint: $(GOLANGCI_LINT) ## Run the linters.
 	$(GOLANGCI_LINT) run --allow-parallel-runners ./...
 
+# The tests check the pods' scripts with shellcheck where it is installed.
+.PHONY: shellcheck
+shellcheck:
+	@command -v shellcheck >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		{ apt-get install -qq -y shellcheck || { apt-get update -qq && apt-get install -qq -y shellcheck; }; } >/dev/null 2>&1; } || \
+		echo "shellcheck is not installed, and only root on Debian or Ubuntu can do that here: the scripts of the pods go unchecked"
+
 .PHONY: verify
-verify: generate lint ## Check that generated files, formatting, modules and lint are in order; needs a clean tree.
+verify: generate lint shellcheck ## Check that generated files, formatting, modules and lint are in order; needs a clean tree.
 	@unformatted=$$(gofmt -s -l $$(git ls-files -- '*.go')); \
 		if [ -n "$$unformatted" ]; then echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
@@ -119,6 +130,11 @@ test-cluster: race-note bin/testcluster build ## Run the tests of single parts a
 .PHONY: test-e2e
 test-e2e: bin/testcluster build ## Run the end-to-end tests of the whole system.
 	@if [ -d e2e ]; then go test -timeout 20m $(if $(E2E),-run '$(E2E)' -v) ./e2e/...; fi
+
+.PHONY: test-flux
+test-flux: ## Run the pods' scripts with the real Flux at FLUX, in namespaces of this machine: root only, minutes.
+	@[ -n "$(FLUX)" ] || { echo "say where Flux is: make test-flux FLUX=/opt/flux-core"; exit 2; }
+	MINIFLEET_TEST_FLUX=$(FLUX) go test -count 1 -timeout 30m $(if $(RUN),-run '$(RUN)' -v) ./internal/render/fluxtest
 
 .PHONY: race-note
 race-note:
