@@ -6,5 +6,5 @@
 //
 //	make test-flux FLUX=/opt/flux-core:/opt/flux-sched
 //
-// Without FLUX they are skipped.
+// which sets MINIFLEET_TEST_FLUX. Without it they are skipped.
 package fluxtest

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -25,6 +26,10 @@ import (
 // patience bounds each wait for Flux. It is long, since it only ends tests that hang.
 const patience = 2 * time.Minute
 
+// gateway is the address of the switch. Flux takes the interface of the default route for the brokers of a
+// batch job, so pods have one.
+const gateway = "10.244.255.254"
+
 // network is a switch that pods are plugged into, and the names that they find each other by.
 type network struct {
 	t        *testing.T
@@ -37,9 +42,9 @@ type network struct {
 // newNetwork makes a switch. The test is skipped where it cannot be.
 func newNetwork(t *testing.T) *network {
 	t.Helper()
-	prefixes := strings.Split(os.Getenv("FLUX"), ":")
+	prefixes := strings.Split(os.Getenv("MINIFLEET_TEST_FLUX"), ":")
 	if prefixes[0] == "" {
-		t.Skip("FLUX is not set to the prefix of a flux-core, so no real Flux runs")
+		t.Skip("MINIFLEET_TEST_FLUX is not set to the prefix of a flux-core, so no real Flux runs")
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make the namespaces of pods")
@@ -53,6 +58,7 @@ func newNetwork(t *testing.T) *network {
 	n.write("hosts", "127.0.0.1 localhost\n", 0o644)
 	n.hub = n.namespace(syscall.CLONE_NEWNET)
 	n.inNetwork(n.hub, "ip", "link", "add", "switch", "type", "bridge")
+	n.inNetwork(n.hub, "ip", "address", "add", gateway+"/16", "dev", "switch")
 	n.inNetwork(n.hub, "ip", "link", "set", "switch", "up")
 	return n
 }
@@ -136,20 +142,31 @@ func (d *deployment) start(index int) *pod {
 	d.inNetwork(p.holder, "ip", "address", "add", address+"/16", "dev", "eth0")
 	d.inNetwork(p.holder, "ip", "link", "set", "eth0", "up")
 	d.inNetwork(p.holder, "ip", "link", "set", "lo", "up")
+	d.inNetwork(p.holder, "ip", "route", "add", "default", "via", gateway)
 	d.inNetwork(p.holder, "hostname", p.name)
 	d.publish(p.name, index, address)
 	p.makeVolumes()
 
 	spec := &d.bundle.Job.Spec.Template.Spec
-	if output, code := p.container(&spec.InitContainers[0], true).wait(); code != 0 {
+	if output, code := p.enter(&spec.InitContainers[0], true, spec.InitContainers[0].Command...).wait(); code != 0 {
 		d.t.Fatalf("the init container of %s ended with %d:\n%s", p.name, code, output)
 	}
-	for i := range spec.Containers {
-		if spec.Containers[i].Name == d.bundle.Job.Name {
-			p.runner = p.container(&spec.Containers[i], false)
-		}
-	}
+	p.restart()
 	return p
+}
+
+// restart starts the container that runs Flux.
+func (p *pod) restart() {
+	p.t.Helper()
+	p.runner = p.sidecar(p.bundle.Job.Name)
+}
+
+// kill ends the pod as a node does that loses its power.
+func (p *pod) kill() {
+	p.t.Helper()
+	p.inNetwork(p.holder, "ip", "link", "delete", "eth0")
+	p.runner.signal(syscall.SIGKILL)
+	p.runner.wait()
 }
 
 // publish names a pod as the headless Service does, in a file that is /etc/hosts of all pods.
@@ -200,13 +217,6 @@ func (p *pod) makeVolumes() {
 			}
 		}
 	}
-}
-
-// container starts a container of the pod: with the machine's files as its image, a root and processes
-// of its own, and a terminal, as the Job asks for.
-func (p *pod) container(c *corev1.Container, initial bool) *process {
-	p.t.Helper()
-	return p.enter(c, initial, c.Command...)
 }
 
 // enter runs a command in a container like that one, with its volumes, environment and directory.
@@ -299,26 +309,31 @@ func shellWord(text string) string {
 // sidecar starts the container of that name.
 func (p *pod) sidecar(name string) *process {
 	p.t.Helper()
+	c := p.called(name)
+	return p.enter(c, false, c.Command...)
+}
+
+func (p *pod) called(name string) *corev1.Container {
+	p.t.Helper()
 	spec := &p.bundle.Job.Spec.Template.Spec
 	for i := range spec.Containers {
 		if spec.Containers[i].Name == name {
-			return p.container(&spec.Containers[i], false)
+			return &spec.Containers[i]
 		}
 	}
 	p.t.Fatalf("no container %s", name)
 	return nil
 }
 
-// exec runs a shell command beside the one that runs Flux, as kubectl exec would.
+// terminal starts a shell command beside the one that runs Flux, as kubectl exec does.
+func (p *pod) terminal(command string) *process {
+	p.t.Helper()
+	return p.enter(p.called(p.bundle.Job.Name), false, "bash", "-c", command)
+}
+
 func (p *pod) exec(command string) (output string, code int) {
 	p.t.Helper()
-	spec := &p.bundle.Job.Spec.Template.Spec
-	for i := range spec.Containers {
-		if spec.Containers[i].Name == p.bundle.Job.Name {
-			return p.enter(&spec.Containers[i], false, "bash", "-c", command).wait()
-		}
-	}
-	return "", -1
+	return p.terminal(command).wait()
 }
 
 // process is a container that runs, with a terminal.
@@ -326,6 +341,7 @@ type process struct {
 	t      *testing.T
 	name   string
 	cmd    *exec.Cmd
+	stdin  io.WriteCloser
 	output locked
 	done   chan struct{}
 }
@@ -333,8 +349,8 @@ type process struct {
 func startProcess(t *testing.T, name, command string) *process {
 	t.Helper()
 	p := &process{t: t, name: name, cmd: exec.Command("script", "-qefc", command, "/dev/null"), done: make(chan struct{})}
-	stdin, err := p.cmd.StdinPipe() // nobody types, but the terminal is open
-	if err != nil {
+	var err error
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil { // nobody need type, but the terminal is open
 		t.Fatal(err)
 	}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
@@ -348,7 +364,7 @@ func startProcess(t *testing.T, name, command string) *process {
 	t.Cleanup(func() {
 		p.signal(syscall.SIGKILL)
 		<-p.done
-		_ = stdin.Close()
+		_ = p.stdin.Close()
 		if t.Failed() {
 			t.Logf("output of %s:\n%s", name, p.output.String())
 		}
@@ -365,6 +381,14 @@ func (p *process) wait() (output string, code int) {
 		p.t.Fatalf("%s still runs", p.name)
 	}
 	return p.output.String(), p.cmd.ProcessState.ExitCode()
+}
+
+// input types text at the terminal.
+func (p *process) input(text string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.stdin, text); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // until waits for text in the container's output.
