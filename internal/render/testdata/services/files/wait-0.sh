@@ -23,16 +23,18 @@ if [ "${HOME:-/}" = "/" ]; then
 fi
 
 # Flux comes after the image's own software on the path, and finds its libraries at /opt/software.
-viewbin="${viewroot}/bin"
-export PATH="${PATH}:${viewbin}"
 if [ -d "${software}" ]; then
   mkdir -p /opt/software
   cp -Rn "${software}"/. /opt/software/ 2> /dev/null || true
 fi
+export PATH="${PATH}:${viewroot}/bin"
 for packages in "${viewroot}"/lib/python3*/site-packages; do
-  export PYTHONPATH="${PYTHONPATH:-}:${packages}"
+  export PYTHONPATH="${PYTHONPATH:+${PYTHONPATH}:}${packages}"
 done
-export FLUX_RC_EXTRA="${viewroot}/etc/flux/rc1.d"
+
+# What is in the view beside flux-core, such as Fluxion, has a prefix of its own that flux-core does not know.
+export FLUX_MODULE_PATH="${FLUX_MODULE_PATH:+${FLUX_MODULE_PATH}:}${viewroot}/lib/flux/modules"
+export FLUX_EXEC_PATH="${FLUX_EXEC_PATH:+${FLUX_EXEC_PATH}:}${viewroot}/libexec/flux/cmd"
 
 # The broker wants a certificate that nobody else can read, and state that it owns.
 curvesrc=/flux_operator/curve.cert
@@ -91,6 +93,9 @@ broker() {
   say "${start[*]}"
   "${start[@]}" "$@" <&0 &
   child=$!
+  if [ "${signals}" -gt 0 ]; then
+    forward # what came before there was a child
+  fi
   # A signal ends wait before the broker has ended.
   while :; do
     seen="${signals}"
@@ -105,6 +110,7 @@ broker() {
 }
 
 code=0
+program=()
 # The Job gives each pod its index, which is also in its hostname.
 index="${JOB_COMPLETION_INDEX:-}"
 if [ -z "${index}" ] && [ "$(hostname)" = "${mainHost}" ]; then
@@ -127,8 +133,9 @@ else
   done
 fi
 
-# 143 says that this pod was asked to end, and its Job does not count that as a failure.
-if [ "${signals}" -gt 0 ] && [ "${code}" -ne 0 ]; then
+# 143 says that this pod was asked to end, and its Job does not count that as a failure, nor as a success:
+# a broker that is asked to end does so with 0. Only a command that succeeded all the same has.
+if [ "${signals}" -gt 0 ] && { [ "${code}" -ne 0 ] || [ "${#program[@]}" -eq 0 ]; }; then
   code=143
 elif [ "${code}" -eq 143 ]; then
   say "The command was ended by a SIGTERM that was not for this pod (143); told as 1"
