@@ -13,16 +13,19 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/gitsource"
 	"github.com/minifleet/minifleet/gitsource/parse"
+	"github.com/minifleet/minifleet/internal/policy"
 	"github.com/minifleet/minifleet/internal/words"
 )
 
 type validateFlags struct {
 	files             []string
 	output, namespace string
+	allow             string
 	strict            bool
 }
 
@@ -44,6 +47,7 @@ func newValidate() *cobra.Command {
 	flags.StringArrayVarP(&f.files, "filename", "f", nil, "file or folder to check, - for standard input; may be given more than once")
 	flags.StringVarP(&f.output, "output", "o", "text", "text or json")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the GitSource: a document of another one is a problem; empty: each may have its own")
+	flags.StringVar(&f.allow, "allow", "", "permissions that the GitSource or its namespace allows, separated by commas: "+policy.Join(v1alpha1.Permissions()))
 	flags.BoolVar(&f.strict, "strict", false, "take warnings for problems")
 	return cmd
 }
@@ -55,11 +59,15 @@ func (f *validateFlags) run(cmd *cobra.Command) error {
 	if f.output != "text" && f.output != "json" {
 		return invalid{fmt.Errorf("-o: %q is neither text nor json", f.output)}
 	}
+	allowed, unknown := policy.Parse(f.allow)
+	if len(unknown) > 0 {
+		return invalid{fmt.Errorf("--allow: %q is no permission: there are %s", unknown[0], policy.Join(v1alpha1.Permissions()))}
+	}
 	files, err := readManifests(f.files, cmd.InOrStdin())
 	if err != nil {
 		return invalid{err}
 	}
-	r := check(files, parse.Options{Namespace: f.namespace, AnyNamespace: f.namespace == "", Lines: true, AllProblems: true})
+	r := check(files, parse.Options{Namespace: f.namespace, AnyNamespace: f.namespace == "", Lines: true, AllProblems: true}, allowed)
 	r.Valid = r.Summary.Problems == 0 && (!f.strict || r.Summary.Warnings == 0)
 	write := r.text
 	if f.output == "json" {
@@ -118,10 +126,10 @@ type finding struct {
 type inspection func(r *report, o *parse.Object)
 
 // check parses files, and looks at what they hold.
-func check(files []gitsource.File, options parse.Options) *report {
+func check(files []gitsource.File, options parse.Options, allowed []v1alpha1.Permission) *report {
 	parsed := parse.Tree(files, options)
 	r := &report{
-		Summary: summary{Files: len(files), Objects: len(parsed.Objects), Ignored: parsed.Ignored},
+		Summary: summary{Files: len(files), Ignored: parsed.Ignored},
 		Objects: []object{}, Problems: []finding{}, Warnings: []finding{}, Notes: []finding{},
 	}
 	for _, p := range parsed.Problems {
@@ -132,14 +140,17 @@ func check(files []gitsource.File, options parse.Options) *report {
 			r.Problems = append(r.Problems, found)
 		}
 	}
-	inspections := []inspection{placementIsThere(parsed.Objects)}
+	inspections := []inspection{placementIsThere(parsed.Objects), permitted(allowed)}
 	for i := range parsed.Objects {
-		o := &parsed.Objects[i]
-		r.Objects = append(r.Objects, object{o.Kind, o.Name, shownPath(o.Path), o.Line})
+		o, before := &parsed.Objects[i], len(r.Problems)
 		for _, inspect := range inspections {
 			inspect(r, o)
 		}
+		if len(r.Problems) == before {
+			r.Objects = append(r.Objects, object{o.Kind, o.Name, shownPath(o.Path), o.Line})
+		}
 	}
+	r.Summary.Objects = len(r.Objects)
 	if len(parsed.Objects) == 0 && len(r.Problems) == 0 {
 		r.Warnings = append(r.Warnings, finding{Message: "there is no MiniCluster, FleetMiniCluster or Placement: is the path right?"})
 	}
@@ -169,6 +180,24 @@ func placementIsThere(objects []parse.Object) inspection {
 		if name != "" && !there[name] {
 			r.Notes = append(r.Notes, finding{o.Path, o.LineOf(field), o.Kind + "/" + o.Name, field,
 				"these files have no Placement " + name + ": it must be on the hub already"})
+		}
+	}
+}
+
+// permitted finds the fields that take permissions which nobody has allowed.
+func permitted(allowed []v1alpha1.Permission) inspection {
+	return func(r *report, o *parse.Object) {
+		var needs []policy.Need
+		switch {
+		case o.MiniCluster != nil:
+			needs = policy.Needs(&o.MiniCluster.Spec, field.NewPath("spec"))
+		case o.FleetMiniCluster != nil:
+			needs = policy.Needs(&o.FleetMiniCluster.Spec.MiniCluster, field.NewPath("spec", "miniCluster"))
+		}
+		for _, need := range policy.Denied(needs, allowed) {
+			r.Problems = append(r.Problems, finding{o.Path, o.LineOf(need.Field.String()), o.Kind + "/" + o.Name, need.Field.String(), fmt.Sprintf(
+				"%s: remove it, or, if the GitSource (spec.allow) or its namespace allows that, check with --allow=%s",
+				words.Safe(need.Says(), words.Note), policy.Join(policy.Permissions(needs)))})
 		}
 	}
 }
