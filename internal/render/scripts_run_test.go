@@ -85,7 +85,7 @@ func newPod(t *testing.T, in render.Input, index string) *pod {
 		mount = "/flux"
 	}
 	p.in.Spec.Flux.Container.MountPath = p.root + mount
-	for _, directory := range []string{"flux_operator", "flux", "bin", "work", "tmp", "home", "opt/view/bin", "opt/view/lib/python3.11/site-packages"} {
+	for _, directory := range []string{"flux_operator", "flux", "bin", "dev", "work", "tmp", "home", "opt/view/bin", "opt/view/lib/python3.11/site-packages"} {
 		if err := os.MkdirAll(p.path(directory), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func newPod(t *testing.T, in render.Input, index string) *pod {
 	p.write("codes", "")
 	bundle := mustRender(t, p.in)
 	for name, text := range bundle.ConfigMap.Data {
-		for _, directory := range []string{"/flux_operator", "/opt/", "/tmp/custom", "/tmp/flux"} {
+		for _, directory := range []string{"/flux_operator", "/opt/", "/tmp/custom", "/tmp/flux", "/dev/termination"} {
 			text = strings.ReplaceAll(text, directory, p.root+directory)
 		}
 		text = strings.ReplaceAll(text, "/usr/bin/time", p.path("time"))
@@ -567,9 +567,17 @@ func TestWaitScriptWithoutTheView(t *testing.T) {
 	if err := os.Remove(p.path("flux/flux-operator-done.txt")); err != nil {
 		t.Fatal(err)
 	}
-	output, code := p.run("wait-0.sh")
-	if code != 1 || !strings.Contains(output, "the init container did not finish") {
-		t.Errorf("exit code %d, output %q", code, output)
+	for _, log := range []bool{false, true} {
+		if log {
+			p.write("dev/termination-log", "")
+		}
+		output, code := p.run("wait-0.sh")
+		if code != 1 || !strings.Contains(output, "the init container did not finish") {
+			t.Errorf("exit code %d, output %q", code, output)
+		}
+		if told := p.read("dev/termination-log"); strings.Contains(told, "the init container did not finish") != log {
+			t.Errorf("the termination log has %q", told)
+		}
 	}
 }
 

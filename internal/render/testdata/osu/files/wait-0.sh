@@ -4,8 +4,12 @@
 set -eu -o pipefail
 
 say() { echo "minifleet: $*"; }
+# fail ends the pod with a message, also where Kubernetes, and so the hub, finds it when the logs are gone.
 fail() {
   echo "minifleet: $*" >&2
+  if [ -w /dev/termination-log ]; then
+    echo "$*" > /dev/termination-log
+  fi
   exit 1
 }
 

@@ -3,8 +3,12 @@
 # exit code is that of the command. The MiniCluster's own shell stands in files beside this one.
 
 say() { echo "minifleet: $*"; }
+# fail ends the pod with a message, also where Kubernetes, and so the hub, finds it when the logs are gone.
 fail() {
   echo "minifleet: $*" >&2
+  if [ -w /dev/termination-log ]; then
+    echo "$*" > /dev/termination-log
+  fi
   exit 1
 }
 
