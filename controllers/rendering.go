@@ -108,6 +108,7 @@ func newCurveSecret(key types.NamespacedName, fmc *v1alpha1.FleetMiniCluster) (*
 	if err != nil {
 		return nil, fmt.Errorf("making a CURVE certificate: %w", err)
 	}
+	cert.Name = fmc.Name // brokers refuse a certificate without a name
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: key.Namespace, Name: key.Name,

@@ -10,7 +10,7 @@ type FluxSpec struct {
 	// +optional
 	Container FluxContainer `json:"container,omitzero"`
 
-	// Arch is the architecture of the nodes.
+	// Arch is the architecture of the nodes that pods are put on (kubernetes.io/arch), e.g. arm64.
 	// +optional
 	Arch string `json:"arch,omitempty"`
 
@@ -73,7 +73,8 @@ type FluxSpec struct {
 	// +optional
 	Scheduler FluxScheduler `json:"scheduler,omitzero"`
 
-	// MungeSecret is the name of a Secret that holds a munge key.
+	// MungeSecret is the name of a Secret that holds a munge key, munge.key. It is mounted at /etc/munge in the
+	// container that runs Flux.
 	// +optional
 	MungeSecret string `json:"mungeSecret,omitempty"`
 
