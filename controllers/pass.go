@@ -115,8 +115,9 @@ func (p *pass) gather(ctx context.Context) error {
 	p.wanted = runs.Wanted{
 		Digest: runs.Digest(p.fmc.Name, spec), RerunAt: words.Safe(p.fmc.Annotations[v1alpha1.AnnotationRerunAt], 253),
 		Size: spec.Size, Suspend: p.fmc.Spec.Suspend, OnChange: p.fmc.Spec.OnChange,
-		Retries: p.fmc.Spec.Retries, Cancel: strings.FieldsFunc(p.fmc.Annotations[v1alpha1.AnnotationCancel], isSeparator),
+		Retries: p.fmc.Spec.Retries, Cancel: runIDs(p.fmc.Annotations[v1alpha1.AnnotationCancel]),
 	}
+	p.declareGone()
 	var members v1alpha1.MemberClusterList
 	if err := p.r.Client.List(ctx, &members); err != nil {
 		return fmt.Errorf("listing MemberClusters: %w", err)

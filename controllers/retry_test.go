@@ -5,6 +5,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -132,5 +133,39 @@ var _ = Describe("The history of runs", func() {
 		}
 		Expect(job(ctx, "alpine", w.name, "kept")).NotTo(BeNil())
 		Expect(jobsMade("alpine", w.name)).To(Equal(3))
+	})
+})
+
+var _ = Describe("A run on a member that is lost", func() {
+	It("is not repeated elsewhere until a person says that it is gone, and stopped should it return", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		proxy, kubeconfig := through(labs.Cluster("basalt"))
+		w.register(ctx, "lost", kubeconfig)
+		f := w.fmc("fenced", held)
+		f.Spec.Placement.NumberOfClusters = ptr.To[int32](1)
+		Expect(hub.Create(ctx, f)).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "fenced").Should(Equal("True Synced Synced Progressing 1/1"))
+		run := w.get(ctx, "fenced").Status.Runs[0].ID
+		w.register(ctx, "spare", labs.Cluster("alpine").Kubeconfig())
+
+		By("declaring it gone while its member can be asked")
+		annotate(ctx, w, "fenced", v1alpha1.AnnotationRunGone, run)
+		Consistently(w.line).WithArguments(ctx, "fenced").Should(Equal("True Synced Synced Progressing 1/1"))
+
+		By("declaring it gone when its member is lost")
+		annotate(ctx, w, "fenced", v1alpha1.AnnotationRunGone, "")
+		Expect(proxy.SetMode(lab.Refuse)).To(Succeed())
+		Eventually(w.on).WithArguments(ctx, "fenced", "lost").Should(Equal("Unknown Unknown"))
+		Consistently(func() int { return jobsMade("alpine", w.name) }).Should(BeZero())
+		annotate(ctx, w, "fenced", v1alpha1.AnnotationRunGone, run)
+		Eventually(w.on).WithArguments(ctx, "fenced", "spare").Should(Equal("Synced Progressing"))
+
+		By("the member returning with it")
+		Expect(job(ctx, "basalt", w.name, "fenced")).NotTo(BeNil())
+		Expect(proxy.SetMode(lab.Pass)).To(Succeed())
+		Eventually(func() *batchv1.Job { return job(ctx, "basalt", w.name, "fenced") }).Should(BeNil())
+		Eventually(w.line).WithArguments(ctx, "fenced").Should(Equal("True Synced Synced Progressing 1/1"))
+		Expect(jobsMade("alpine", w.name)).To(Equal(1))
+		Expect(jobsMade("basalt", w.name)).To(Equal(1))
 	})
 })

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/minifleet/minifleet/controllers"
 	"github.com/minifleet/minifleet/hack/lab"
@@ -49,6 +50,7 @@ func TestWithAPIServers(t *testing.T) {
 	SetDefaultEventuallyTimeout(60 * time.Second)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	SetDefaultConsistentlyDuration(2 * time.Second)
+	ctrllog.SetLogger(GinkgoLogr)
 	RunSpecs(t, "Controllers")
 }
 

@@ -54,6 +54,11 @@ const (
 	// not started again but by a change of the MiniCluster or AnnotationRerunAt.
 	AnnotationCancel = "minifleet.dev/cancel"
 
+	// AnnotationRunGone on a FleetMiniCluster holds the ids of runs, separated by commas, of which a person has
+	// made sure that they are gone, though their member cannot be asked. Such a run is given up, and what it was
+	// for may run elsewhere.
+	AnnotationRunGone = "minifleet.dev/run-gone"
+
 	// LabelPropagate, with the value "true" on a Secret or a ConfigMap of the hub, lets it be copied to the
 	// members whose MiniClusters name it.
 	LabelPropagate = "minifleet.dev/propagate"
