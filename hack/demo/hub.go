@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,8 +34,9 @@ const (
 	connectTimeout = time.Minute
 )
 
-//go:embed member-role.yaml
-var memberRole []byte
+// memberRights are what the README of config/member tells administrators to give; the first document is the
+// role.
+const memberRights = "config/member/cluster/role.yaml"
 
 func newClient(config *rest.Config) (client.Client, error) {
 	scheme := runtime.NewScheme()
@@ -57,8 +60,8 @@ func admit(ctx context.Context, cluster *lab.Cluster) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var role rbacv1.ClusterRole
-	if err := yaml.UnmarshalStrict(memberRole, &role); err != nil {
+	role, err := memberRole()
+	if err != nil {
 		return nil, err
 	}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -66,12 +69,26 @@ func admit(ctx context.Context, cluster *lab.Cluster) ([]byte, error) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: memberUser}},
 	}
-	for _, object := range []client.Object{&role, binding} {
+	for _, object := range []client.Object{role, binding} {
 		if err := c.Create(ctx, object); err != nil {
 			return nil, err
 		}
 	}
 	return cluster.KubeconfigFor(memberUser)
+}
+
+func memberRole() (*rbacv1.ClusterRole, error) {
+	root, err := lab.RepositoryRoot()
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(memberRights)))
+	if err != nil {
+		return nil, err
+	}
+	document, _, _ := strings.Cut(string(text), "\n---")
+	role := &rbacv1.ClusterRole{}
+	return role, yaml.UnmarshalStrict([]byte(document), role)
 }
 
 // register tells the hub of a member.

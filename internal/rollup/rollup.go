@@ -160,7 +160,8 @@ func syncAndHealth(in Input, m Member) (v1alpha1.SyncStatus, v1alpha1.HealthStat
 	case m.Lost != nil:
 		return v1alpha1.SyncUnknown, health
 	case m.Failed != nil:
-		if health == v1alpha1.Healthy {
+		// What merely waits for somebody to create something has not gone wrong.
+		if health == v1alpha1.Healthy || m.Failed.Reason == v1alpha1.ReasonReferenceMissing {
 			return v1alpha1.OutOfSync, health
 		}
 		return v1alpha1.OutOfSync, v1alpha1.Degraded
