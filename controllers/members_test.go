@@ -11,6 +11,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/hack/lab"
 )
@@ -145,8 +146,7 @@ var _ = Describe("A member", func() {
 		kubeconfig, err := labs.Cluster("alpine").KubeconfigFor(user)
 		Expect(err).NotTo(HaveOccurred())
 		w.register(ctx, "a", kubeconfig)
-		w.run(ctx, "modest", brief)
-		Eventually(w.line).WithArguments(ctx, "modest").Should(Equal("True Succeeded Synced Healthy 1/1"))
+		w.runEverything(ctx, "modest")
 		Eventually(func() *v1alpha1.MemberCapacity { return w.memberCluster(ctx, "a").Status.Capacity }).ShouldNot(BeNil())
 		Expect(hub.Delete(ctx, w.get(ctx, "modest"))).To(Succeed())
 		Eventually(w.exists).WithArguments(ctx, "modest").Should(BeFalse())
@@ -162,8 +162,7 @@ var _ = Describe("A member", func() {
 		kubeconfig, err := labs.Cluster("alpine").KubeconfigFor(user)
 		Expect(err).NotTo(HaveOccurred())
 		w.register(ctx, "a", kubeconfig, confinedTo(namespace))
-		w.run(ctx, "confined", brief)
-		Eventually(w.line).WithArguments(ctx, "confined").Should(Equal("True Succeeded Synced Healthy 1/1"))
+		w.runEverything(ctx, "confined")
 		Expect(job(ctx, "alpine", namespace, "confined")).NotTo(BeNil())
 		before := refusals("alpine", user)
 		// The identity is asked for once for each new connection, kube-system first.
@@ -201,6 +200,23 @@ var _ = Describe("A member", func() {
 		Entry("and hangs", lab.Hang),
 	)
 })
+
+// runEverything runs something that takes all the rights that there are: services beside it, a run that fails,
+// and another after it.
+func (w *world) runEverything(ctx context.Context, name string) {
+	GinkgoHelper()
+	f := w.fmc(name, map[string]string{lab.AskSeconds: "0", lab.AskExitCode: "3"})
+	f.Spec.MiniCluster.Services = []fluxv1alpha2.MiniClusterContainer{{Name: "database", Image: "example.org/database"}}
+	Expect(hub.Create(ctx, f)).To(Succeed())
+	Eventually(w.line).WithArguments(ctx, name).Should(HavePrefix("False RunFailed Synced"))
+	Expect(w.get(ctx, name).Status.Runs[0].Exit).NotTo(BeNil())
+	Eventually(func() error {
+		f := w.get(ctx, name)
+		f.Spec.MiniCluster.Pod.Annotations = brief
+		return hub.Update(ctx, f)
+	}).Should(Succeed())
+	Eventually(w.line).WithArguments(ctx, name).Should(Equal("True Succeeded Synced Healthy 1/1"))
+}
 
 // refusals are the requests of a user that a cluster has answered with 403.
 func refusals(cluster, user string) []string {
