@@ -24,7 +24,6 @@ import (
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
-	"github.com/minifleet/minifleet/internal/placement"
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/words"
@@ -143,92 +142,6 @@ func invalidSpec(errs field.ErrorList) string {
 		items[i] = e.Error()
 	}
 	return words.List(items, words.Message)
-}
-
-// place decides which members are chosen. Members that have a run for what is wanted stay chosen.
-func (p *pass) place(ctx context.Context, members []v1alpha1.MemberCluster) error {
-	spec, err := p.placementSpec(ctx)
-	if err != nil || spec == nil {
-		return err
-	}
-	in := placement.Input{Key: string(p.fmc.UID), Spec: *spec}
-	for i := range members {
-		unfit, passing := p.unfit(&members[i])
-		in.Candidates = append(in.Candidates, placement.Candidate{
-			Name: members[i].Name, Labels: members[i].Labels, Unfit: unfit, Passing: passing,
-			Away: members[i].Spec.Suspend || !members[i].DeletionTimestamp.IsZero(),
-		})
-	}
-	if p.decision != nil {
-		in.Prefer = p.decision.Clusters
-	}
-	in.Keep = p.ledger.Keepers(p.wanted, in.Prefer)
-	d, err := placement.Decide(in)
-	if err != nil {
-		p.problem, p.stalled = &rollup.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "placement: " + err.Error()}, true
-		return nil //nolint:nilerr // the object's problem, which its status tells
-	}
-	if len(d.Clusters) == 0 && d.Matching == 0 {
-		p.problem = &rollup.Problem{Reason: v1alpha1.ReasonNoClusterMatches, Message: fmt.Sprintf(
-			"none of %d MemberClusters has labels that match the selector %s: change the placement or label a member (`kubectl get mcl --show-labels`)",
-			len(members), metav1.FormatLabelSelector(&spec.ClusterSelector))}
-	}
-	next := &v1alpha1.PlacementDecision{
-		Digest: p.wanted.Digest, RerunAt: p.wanted.RerunAt, Clusters: d.Clusters,
-		Wanted: int32(d.Wanted), //nolint:gosec // far fewer than 2³¹ members
-		Open:   spec.NumberOfClusters == nil, Rejected: d.Rejected[:min(len(d.Rejected), 20)],
-	}
-	if next.Clusters == nil {
-		next.Clusters = []string{}
-	}
-	if (p.decision == nil || !slices.Equal(p.decision.Clusters, next.Clusters)) && len(next.Clusters) > 0 {
-		p.note("Normal", v1alpha1.ReasonPlaced, "Place", "", "", "placed on "+strings.Join(next.Clusters, ", "))
-	}
-	p.decision = next
-	return nil
-}
-
-// placementSpec is nil, and a problem is set, if the object names a Placement that is not there. Then what
-// was decided before stays.
-func (p *pass) placementSpec(ctx context.Context) (*v1alpha1.PlacementSpec, error) {
-	if p.fmc.Spec.Placement != nil {
-		return p.fmc.Spec.Placement, nil
-	}
-	name := ""
-	if p.fmc.Spec.PlacementRef != nil {
-		name = p.fmc.Spec.PlacementRef.Name
-	}
-	var pl v1alpha1.Placement
-	err := p.r.Client.Get(ctx, types.NamespacedName{Namespace: p.fmc.Namespace, Name: name}, &pl)
-	if apierrors.IsNotFound(err) {
-		p.problem = &rollup.Problem{Reason: v1alpha1.ReasonPlacementNotFound, Message: fmt.Sprintf(
-			"spec.placementRef: there is no Placement %s/%s: create it, or name another one", p.fmc.Namespace, name)}
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Placement %s: %w", name, err)
-	}
-	return &pl.Spec, nil
-}
-
-// unfit is why nothing new may be placed on a member now, and whether that is likely to pass at once: the
-// hub has just started, say, and is about to connect.
-func (p *pass) unfit(m *v1alpha1.MemberCluster) (why string, passing bool) {
-	ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
-	switch {
-	case !m.DeletionTimestamp.IsZero():
-		return "is being deleted", false
-	case m.Spec.Suspend:
-		return "is suspended (spec.suspend)", false
-	case ready == nil || ready.Reason == v1alpha1.ReasonConnecting:
-		return "is not connected yet", true
-	case ready.Status != metav1.ConditionTrue:
-		return "cannot be used: " + ready.Reason, false
-	}
-	if _, err := p.r.Provider.Member(m.Name); err != nil {
-		return "is not connected", true
-	}
-	return "", false
 }
 
 // findSites lists the members that are chosen, and those that may still have something of ours.

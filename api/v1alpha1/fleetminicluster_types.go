@@ -250,6 +250,16 @@ type RejectedCluster struct {
 	Reason string `json:"reason"`
 }
 
+// ClusterDecision is why a member was chosen, as things were when it was.
+type ClusterDecision struct {
+	// Name of the MemberCluster.
+	Name string `json:"name"`
+	// Score is the sum of weight × score over all prioritizers.
+	Score int32 `json:"score"`
+	// Reason tells what the score is made of.
+	Reason string `json:"reason"`
+}
+
 // PlacementDecision is where the current digest runs. It is kept, so that an edit of the Placement moves
 // new runs only.
 type PlacementDecision struct {
@@ -260,6 +270,10 @@ type PlacementDecision struct {
 	// Clusters are the chosen members, in the order in which they were preferred.
 	// +listType=atomic
 	Clusters []string `json:"clusters"`
+	// Decisions say why each of these was chosen, at most 20 of them.
+	// +optional
+	// +listType=atomic
+	Decisions []ClusterDecision `json:"decisions,omitempty"`
 	// Wanted is how many members the Placement asks for.
 	Wanted int32 `json:"wanted"`
 	// Open says that the Placement takes every member that matches, so that one which comes to match is

@@ -40,6 +40,12 @@ type MemberClusterSpec struct {
 	// Suspend keeps new runs away from this member. Runs that exist go on and are still reported.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+
+	// Taints keep placements away that do not tolerate them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Taints []Taint `json:"taints,omitempty"`
 }
 
 // MemberCapacity is what a member's schedulable nodes have, and what is free of it: allocatable minus the

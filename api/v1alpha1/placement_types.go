@@ -4,16 +4,248 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // PlacementSpec says which members run a MiniCluster. The field names follow the Placement API of Open
 // Cluster Management where it has them.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.spreadPolicy) || !has(self.spreadPolicy.spreadConstraints) || has(self.numberOfClusters)",message="spreadPolicy says which members to choose when not all of them are: set numberOfClusters, or remove spreadPolicy"
 type PlacementSpec struct {
 	// ClusterSelector selects MemberClusters by their labels. An empty selector selects all of them.
 	// +optional
 	ClusterSelector metav1.LabelSelector `json:"clusterSelector,omitempty"`
+
+	// ClusterNames are the only members that may be chosen. Those that the selector does not match are not,
+	// either. Empty: no member is left out.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	ClusterNames []string `json:"clusterNames,omitempty"`
+
+	// ExcludeClusterNames are members that are not chosen whatever else is said.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	ExcludeClusterNames []string `json:"excludeClusterNames,omitempty"`
 
 	// NumberOfClusters is how many of the selected members run the MiniCluster, each of them one whole
 	// copy. Without it, all of them do.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	NumberOfClusters *int32 `json:"numberOfClusters,omitempty"`
+
+	// Tolerations allow members with these taints (spec.taints of the MemberCluster) to be chosen.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Tolerations []Toleration `json:"tolerations,omitempty"`
+
+	// PrioritizerPolicy says which of the members that may be chosen are chosen first.
+	// +optional
+	PrioritizerPolicy PrioritizerPolicy `json:"prioritizerPolicy,omitzero"`
+
+	// SpreadPolicy spreads the chosen members over sites, zones, or whatever else a label tells.
+	// +optional
+	SpreadPolicy SpreadPolicy `json:"spreadPolicy,omitzero"`
+}
+
+// TaintEffect says what a taint of a member does to placements that do not tolerate it. Runs that exist
+// stay, whatever the taint.
+//
+// +kubebuilder:validation:Enum=NoSelect;PreferNoSelect;NoSelectIfNew
+type TaintEffect string
+
+const (
+	// NoSelect keeps new runs away.
+	NoSelect TaintEffect = "NoSelect"
+	// PreferNoSelect puts the member behind all others.
+	PreferNoSelect TaintEffect = "PreferNoSelect"
+	// NoSelectIfNew keeps new runs away, unless the MiniCluster was placed on the member before.
+	NoSelectIfNew TaintEffect = "NoSelectIfNew"
+)
+
+// Taint keeps placements that do not tolerate it away from a member.
+type Taint struct {
+	// Key of the taint, in the form of a label key.
+	// +kubebuilder:validation:MaxLength=316
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`
+	Key string `json:"key"`
+	// Value of the taint.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Value string `json:"value,omitempty"`
+	// Effect on placements that do not tolerate the taint.
+	Effect TaintEffect `json:"effect"`
+}
+
+// TolerationOperator relates the key of a toleration to its value.
+//
+// +kubebuilder:validation:Enum=Equal;Exists
+type TolerationOperator string
+
+// Values of TolerationOperator.
+const (
+	// TolerateEqual tolerates taints with the same value.
+	TolerateEqual TolerationOperator = "Equal"
+	// TolerateExists tolerates taints with any value.
+	TolerateExists TolerationOperator = "Exists"
+)
+
+// Toleration allows members with a taint to be chosen.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.key) && self.key != \"\") || (has(self.operator) && self.operator == \"Exists\")",message="without a key the operator must be Exists, which tolerates every taint: set key, or operator: Exists"
+// +kubebuilder:validation:XValidation:rule="!has(self.operator) || self.operator != \"Exists\" || !has(self.value) || self.value == \"\"",message="operator Exists goes with any value: remove value, or use operator: Equal"
+type Toleration struct {
+	// Key of the taints that are tolerated. Empty: all of them, with the operator Exists.
+	// +optional
+	// +kubebuilder:validation:MaxLength=316
+	Key string `json:"key,omitempty"`
+	// Operator relates the key to the value.
+	// +optional
+	// +kubebuilder:default=Equal
+	Operator TolerationOperator `json:"operator,omitempty"`
+	// Value of the taints that are tolerated, with the operator Equal.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Value string `json:"value,omitempty"`
+	// Effect of the taints that are tolerated. Empty: any.
+	// +optional
+	Effect TaintEffect `json:"effect,omitempty"`
+}
+
+// PrioritizerPolicyMode says what becomes of prioritizers that are not named.
+//
+// +kubebuilder:validation:Enum=Additive;Exact
+type PrioritizerPolicyMode string
+
+const (
+	// PrioritizersAdditive gives the prioritizer Steady the weight 1 if it is not named, and others 0.
+	PrioritizersAdditive PrioritizerPolicyMode = "Additive"
+	// PrioritizersExact gives prioritizers that are not named the weight 0.
+	PrioritizersExact PrioritizerPolicyMode = "Exact"
+)
+
+// PrioritizerPolicy orders members. The score of a member is the sum of weight × score over all
+// prioritizers, each of which scores from -100 to 100. The highest score comes first; among equals decides
+// an order of members that differs from one MiniCluster to the next, and stays the same.
+type PrioritizerPolicy struct {
+	// Mode says what becomes of prioritizers that are not named.
+	// +optional
+	// +kubebuilder:default=Additive
+	Mode PrioritizerPolicyMode `json:"mode,omitempty"`
+	// Configurations are the prioritizers, with their weights.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Configurations []PrioritizerConfig `json:"configurations,omitempty"`
+}
+
+// PrioritizerConfig is a prioritizer and its weight.
+type PrioritizerConfig struct {
+	// ScoreCoordinate says where the score comes from.
+	ScoreCoordinate ScoreCoordinate `json:"scoreCoordinate"`
+	// Weight of the score. With a negative one the worst member comes first; 0 turns the prioritizer off.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=-10
+	// +kubebuilder:validation:Maximum=10
+	Weight *int32 `json:"weight,omitempty"`
+}
+
+// ScoreType says what kind of score a prioritizer uses.
+//
+// +kubebuilder:validation:Enum=BuiltIn;Label
+type ScoreType string
+
+const (
+	// ScoreBuiltIn is a score that MiniFleet computes.
+	ScoreBuiltIn ScoreType = "BuiltIn"
+	// ScoreLabel is the value of a label of the member, as a cost.
+	ScoreLabel ScoreType = "Label"
+)
+
+// Prioritizer is a score that MiniFleet computes.
+//
+// +kubebuilder:validation:Enum=Steady;Balance
+type Prioritizer string
+
+const (
+	// Steady scores 100 where an earlier run of the MiniCluster was placed, and 0 elsewhere.
+	Steady Prioritizer = "Steady"
+	// Balance scores 100 where no run of this fleet is live, and -100 where most of them are.
+	Balance Prioritizer = "Balance"
+)
+
+// ScoreCoordinate says where a score comes from.
+//
+// +kubebuilder:validation:XValidation:rule="self.type == \"Label\" ? has(self.label) && !has(self.builtIn) : has(self.builtIn) && !has(self.label)",message="set builtIn with type BuiltIn, and label with type Label"
+type ScoreCoordinate struct {
+	// Type of the score.
+	// +optional
+	// +kubebuilder:default=BuiltIn
+	Type ScoreType `json:"type,omitempty"`
+	// BuiltIn names a score that MiniFleet computes.
+	// +optional
+	BuiltIn Prioritizer `json:"builtIn,omitempty"`
+	// Label is the key of a label of MemberClusters whose value is a number that is not negative: what it
+	// costs to run there, in any unit. The member that costs nothing scores 100, the one that costs most,
+	// and any without such a label, -100.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=316
+	Label string `json:"label,omitempty"`
+}
+
+// SpreadPolicy says how chosen members are to be distributed.
+type SpreadPolicy struct {
+	// SpreadConstraints are considered before scores, the first of them before the second.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	SpreadConstraints []SpreadConstraint `json:"spreadConstraints,omitempty"`
+}
+
+// TopologyKeyType says what a topology key is the key of.
+//
+// +kubebuilder:validation:Enum=Label
+type TopologyKeyType string
+
+// TopologyKeyLabel is the key of a label of MemberClusters.
+const TopologyKeyLabel TopologyKeyType = "Label"
+
+// UnsatisfiableMaxSkewAction says what to do when the maximum skew cannot be kept.
+//
+// +kubebuilder:validation:Enum=DoNotSchedule;ScheduleAnyway
+type UnsatisfiableMaxSkewAction string
+
+const (
+	// DoNotSchedule chooses no member that would make the skew greater than allowed.
+	DoNotSchedule UnsatisfiableMaxSkewAction = "DoNotSchedule"
+	// ScheduleAnyway puts such members behind all others.
+	ScheduleAnyway UnsatisfiableMaxSkewAction = "ScheduleAnyway"
+)
+
+// SpreadConstraint spreads chosen members over the values of a label.
+type SpreadConstraint struct {
+	// TopologyKey is the key of a label. Members without it come last, or are not chosen at all with
+	// DoNotSchedule.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=316
+	TopologyKey string `json:"topologyKey"`
+	// TopologyKeyType says what the key is the key of.
+	// +optional
+	// +kubebuilder:default=Label
+	TopologyKeyType TopologyKeyType `json:"topologyKeyType,omitempty"`
+	// MaxSkew is by how many the members that are chosen for one value of the label may exceed those of the
+	// value that has the fewest. All members that may be chosen count, whether or not they have room now.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	MaxSkew int32 `json:"maxSkew,omitempty"`
+	// WhenUnsatisfiable says what to do when MaxSkew cannot be kept.
+	// +optional
+	// +kubebuilder:default=ScheduleAnyway
+	WhenUnsatisfiable UnsatisfiableMaxSkewAction `json:"whenUnsatisfiable,omitempty"`
 }
 
 // Placement is a named, reusable choice of members. An edit moves new runs; runs that exist stay.

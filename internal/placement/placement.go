@@ -1,10 +1,12 @@
 // Package placement decides which members run a MiniCluster. It is pure: the same input gives the same
 // decision.
+//
+// A member may be chosen if it is named (names, selector), and its taints are tolerated. Those that may be
+// chosen are put in an order (taints, spread, score, rendezvous), and the first that are fit are taken.
 package placement
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,12 +21,15 @@ import (
 type Candidate struct {
 	Name   string
 	Labels map[string]string
+	Taints []v1alpha1.Taint
 	// Unfit is why nothing new may be placed on the member now, e.g. that it is suspended; empty if it may.
 	Unfit string
 	// Away says that the member is unfit on purpose, so that a placement on all members does not wait for it.
 	Away bool
 	// Passing says that a member is unfit only for a moment, which is no reason to move away from it.
 	Passing bool
+	// Runs is how many runs of this fleet are live there.
+	Runs int
 }
 
 // Input is all that a decision depends on.
@@ -38,52 +43,87 @@ type Input struct {
 	// Keep are members that stay chosen whatever the Spec says, since they have run, or may have
 	// begun to run, what is being placed.
 	Keep []string
-	// Prefer are members that are chosen before others if they are still fit, since an earlier run was there.
+	// Prefer are members that an earlier run was placed on, in the order in which they were preferred.
 	Prefer []string
+	// Kept are the decisions that are on record for members to keep. They are not made anew.
+	Kept []v1alpha1.ClusterDecision
 }
 
 // Decision is which members run it.
 type Decision struct {
-	// Clusters are the chosen members: those to keep, then the preferred, then the others in order.
+	// Clusters are the chosen members: those to keep, then the others in the order of choice.
 	Clusters []string
+	// Reasons say why each of Clusters was chosen.
+	Reasons []v1alpha1.ClusterDecision
 	// Wanted is how many members the Spec asks for: NumberOfClusters, or all that match or stay.
 	Wanted int
-	// Matching is how many members the selector matches.
+	// Matching is how many members may be chosen as far as names, labels and taints go.
 	Matching int
 	// Rejected are the members that were not chosen, by name.
 	Rejected []v1alpha1.RejectedCluster
 }
 
-// Decide chooses members. A member is chosen if it is to be kept; if not, it must match the selector, be
-// fit, and come early enough in the order. The error is about the selector.
+// Decide chooses members. A member is chosen if it is to be kept; if not, it must match, be fit, and come
+// early enough in the order. The error is about the Spec.
 func Decide(in Input) (Decision, error) {
 	selector, err := metav1.LabelSelectorAsSelector(&in.Spec.ClusterSelector)
 	if err != nil {
 		return Decision{}, fmt.Errorf("clusterSelector: %w", err)
 	}
-	matching, rejected := sift(in, selector)
-	d := Decision{Clusters: slices.Clone(in.Keep), Matching: len(matching), Wanted: len(matching), Rejected: rejected}
+	d := Decision{Clusters: slices.Clone(in.Keep), Reasons: in.kept()}
+	matching := in.sift(selector, &d)
+	d.Matching = len(matching)
+	missing := in.missing(&d)
 	if in.Spec.NumberOfClusters != nil {
 		d.Wanted = int(*in.Spec.NumberOfClusters)
 	} else {
-		d.Wanted = len(in.Keep) + count(matching, func(c Candidate) bool {
+		d.Wanted = len(in.Keep) + missing + count(matching, func(c Candidate) bool {
 			return !c.Away && !slices.Contains(in.Keep, c.Name)
 		})
 	}
-	for _, c := range in.order(matching) {
+	in.choose(matching, &d)
+	slices.SortFunc(d.Rejected, func(a, b v1alpha1.RejectedCluster) int { return strings.Compare(a.Name, b.Name) })
+	return d, nil
+}
+
+// choose takes one member after the other, each time the first in an order that depends, if spread is asked
+// for, on those taken before.
+func (in Input) choose(matching []Candidate, d *Decision) {
+	rest := in.rank(matching)
+	spread := newSpread(in, matching)
+	rest = slices.DeleteFunc(rest, func(r ranked) bool { return slices.Contains(in.Keep, r.Name) })
+	for len(rest) > 0 {
+		i := spread.first(rest)
+		c := rest[i]
+		rest = slices.Delete(rest, i, i+1)
 		switch {
-		case slices.Contains(d.Clusters, c.Name):
 		// First, so that the reason does not change with the members' health while nothing is needed of them.
 		case len(d.Clusters) >= d.Wanted:
 			d.reject(c.Name, fmt.Sprintf("not needed: %d of %d chosen", len(d.Clusters), d.Wanted))
 		case c.Unfit != "" && (!c.Passing || !slices.Contains(in.Prefer, c.Name)):
 			d.reject(c.Name, c.Unfit)
+		case spread.forbids(c.Candidate) != "":
+			d.reject(c.Name, spread.forbids(c.Candidate))
 		default:
 			d.Clusters = append(d.Clusters, c.Name)
+			d.Reasons = append(d.Reasons, v1alpha1.ClusterDecision{Name: c.Name, Score: c.score, Reason: c.why})
+			spread.add(c.Candidate)
 		}
 	}
-	slices.SortFunc(d.Rejected, func(a, b v1alpha1.RejectedCluster) int { return strings.Compare(a.Name, b.Name) })
-	return d, nil
+}
+
+// kept are the reasons why members were chosen that stay: those on record, as they are.
+func (in Input) kept() []v1alpha1.ClusterDecision {
+	var out []v1alpha1.ClusterDecision
+	for _, name := range in.Keep {
+		i := slices.IndexFunc(in.Kept, func(d v1alpha1.ClusterDecision) bool { return d.Name == name })
+		if i < 0 {
+			out = append(out, v1alpha1.ClusterDecision{Name: name, Reason: "it has a run for this already"})
+			continue
+		}
+		out = append(out, in.Kept[i])
+	}
+	return out
 }
 
 func count(cs []Candidate, is func(Candidate) bool) int {
@@ -96,54 +136,102 @@ func count(cs []Candidate, is func(Candidate) bool) int {
 	return n
 }
 
-// sift splits the candidates into those that match the selector and the rest, less those to keep.
-func sift(in Input, selector labels.Selector) (matching []Candidate, rejected []v1alpha1.RejectedCluster) {
+// sift rejects candidates that may not be chosen, less those to keep, and returns the others.
+func (in Input) sift(selector labels.Selector, d *Decision) []Candidate {
+	var matching []Candidate
 	for _, c := range in.Candidates {
+		why := in.excludes(c, selector)
 		switch {
-		case selector.Matches(labels.Set(c.Labels)):
+		case why == "":
 			matching = append(matching, c)
 		case !slices.Contains(in.Keep, c.Name):
-			rejected = append(rejected, v1alpha1.RejectedCluster{
-				Name: c.Name, Reason: "its labels do not match the selector " + metav1.FormatLabelSelector(&in.Spec.ClusterSelector),
-			})
+			d.reject(c.Name, why)
 		}
 	}
-	return matching, rejected
+	return matching
+}
+
+func (in Input) excludes(c Candidate, selector labels.Selector) string {
+	spec := &in.Spec
+	switch {
+	case slices.Contains(spec.ExcludeClusterNames, c.Name):
+		return "excludeClusterNames leaves it out"
+	case len(spec.ClusterNames) > 0 && !slices.Contains(spec.ClusterNames, c.Name):
+		return "clusterNames does not name it"
+	case !selector.Matches(labels.Set(c.Labels)):
+		return "its labels do not match the selector " + metav1.FormatLabelSelector(&spec.ClusterSelector)
+	}
+	for _, t := range in.untolerated(c) {
+		if t.Effect == v1alpha1.NoSelect || t.Effect == v1alpha1.NoSelectIfNew && !slices.Contains(in.Prefer, c.Name) {
+			return "its taint " + describe(t) + " is not tolerated"
+		}
+	}
+	return ""
+}
+
+// missing rejects names that no member has, and counts them: they were asked for.
+func (in Input) missing(d *Decision) int {
+	n := 0
+	for _, name := range in.Spec.ClusterNames {
+		known := slices.ContainsFunc(in.Candidates, func(c Candidate) bool { return c.Name == name })
+		if known || slices.Contains(in.Keep, name) || slices.Contains(in.Spec.ExcludeClusterNames, name) {
+			continue
+		}
+		d.reject(name, "there is no MemberCluster of this name, which clusterNames asks for")
+		n++
+	}
+	return n
 }
 
 func (d *Decision) reject(name, reason string) {
 	d.Rejected = append(d.Rejected, v1alpha1.RejectedCluster{Name: name, Reason: reason})
 }
 
-// order puts preferred members first, and the others in rendezvous order (highest random weight: Thaler
-// and Ravishankar, 1996): it differs from one MiniCluster to the next, so that they spread, and the
-// coming and going of members changes as little of it as can be.
-func (in Input) order(cs []Candidate) []Candidate {
-	rank := func(c Candidate) int {
-		if i := slices.Index(in.Prefer, c.Name); i >= 0 {
+// ranked is a candidate with its place in the order, as far as that does not depend on other choices.
+type ranked struct {
+	Candidate
+	avoided bool // it has a taint that is not tolerated, with the effect PreferNoSelect
+	score   int32
+	why     string
+}
+
+// rank orders candidates: those with taints last, then by score, then as they were preferred before, and
+// then in rendezvous order (highest random weight: Thaler and Ravishankar, 1996). That differs from one
+// MiniCluster to the next, so that they spread, and the coming and going of members changes as little of it
+// as can be.
+func (in Input) rank(cs []Candidate) []ranked {
+	scores := newScores(in, cs)
+	out := make([]ranked, 0, len(cs))
+	for _, c := range cs {
+		r := ranked{Candidate: c, avoided: len(in.untolerated(c)) > 0}
+		r.score, r.why = scores.of(c)
+		out = append(out, r)
+	}
+	before := func(name string) int {
+		if i := slices.Index(in.Prefer, name); i >= 0 {
 			return i
 		}
 		return len(in.Prefer)
 	}
-	cs = slices.Clone(cs)
-	slices.SortFunc(cs, func(a, b Candidate) int {
-		if d := rank(a) - rank(b); d != 0 {
-			return d
-		}
-		wa, wb := weight(in.Key, a.Name), weight(in.Key, b.Name)
-		switch {
-		case wa > wb:
-			return -1
-		case wa < wb:
-			return 1
-		default:
-			return strings.Compare(a.Name, b.Name)
-		}
+	slices.SortFunc(out, func(a, b ranked) int {
+		return cmp.Or(
+			compareBool(a.avoided, b.avoided),
+			cmp.Compare(b.score, a.score),
+			cmp.Compare(before(a.Name), before(b.Name)),
+			cmp.Compare(weight(in.Key, b.Name), weight(in.Key, a.Name)),
+			strings.Compare(a.Name, b.Name),
+		)
 	})
-	return cs
+	return out
 }
 
-func weight(key, member string) uint64 {
-	sum := sha256.Sum256([]byte(key + "\x00" + member))
-	return binary.BigEndian.Uint64(sum[:8])
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
 }

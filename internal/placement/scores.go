@@ -1,0 +1,174 @@
+package placement
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// best and worst bound what a prioritizer scores.
+const best, worst = 100, -100
+
+// scorer scores members: the higher, the better. The text tells what the score follows from.
+type scorer interface {
+	score(c Candidate) (int32, string)
+}
+
+// weighed is a scorer with its weight.
+type weighed struct {
+	name   string
+	weight int32
+	scorer
+}
+
+// scores are the prioritizers that have a weight.
+type scores []weighed
+
+// newScores prepares the prioritizers of a placement for the members that may be chosen.
+func newScores(in Input, cs []Candidate) scores {
+	var out scores
+	steady := in.Spec.PrioritizerPolicy.Mode != v1alpha1.PrioritizersExact
+	for _, c := range in.Spec.PrioritizerPolicy.Configurations {
+		weight := int32(1)
+		if c.Weight != nil {
+			weight = *c.Weight
+		}
+		at := c.ScoreCoordinate
+		if at.Type != v1alpha1.ScoreLabel && at.BuiltIn == v1alpha1.Steady {
+			steady = false
+		}
+		if weight != 0 {
+			out = append(out, weighed{name: nameOf(at), weight: weight, scorer: scorerFor(in, at, cs)})
+		}
+	}
+	if steady {
+		out = append(out, weighed{name: string(v1alpha1.Steady), weight: 1, scorer: steadyScore(in.Prefer)})
+	}
+	return out
+}
+
+func nameOf(at v1alpha1.ScoreCoordinate) string {
+	if at.Type == v1alpha1.ScoreLabel {
+		return "label " + at.Label
+	}
+	return string(at.BuiltIn)
+}
+
+func scorerFor(in Input, at v1alpha1.ScoreCoordinate, cs []Candidate) scorer {
+	switch {
+	case at.Type == v1alpha1.ScoreLabel:
+		return newCost(at.Label, cs)
+	case at.BuiltIn == v1alpha1.Balance:
+		return newBalance(cs)
+	default:
+		return steadyScore(in.Prefer)
+	}
+}
+
+// of is the sum of weight × score, and what it is made of.
+func (s scores) of(c Candidate) (int32, string) {
+	var sum int32
+	var parts []string
+	for _, w := range s {
+		score, why := w.score(c)
+		sum += w.weight * score
+		part := fmt.Sprintf("%s %d", w.name, score)
+		if w.weight != 1 {
+			part = fmt.Sprintf("%s %d×%d", w.name, w.weight, score)
+		}
+		if why != "" {
+			part += " (" + why + ")"
+		}
+		parts = append(parts, part)
+	}
+	if len(parts) == 0 {
+		return 0, "no prioritizer has a weight"
+	}
+	return sum, strings.Join(parts, ", ")
+}
+
+// steadyScore prefers where an earlier run was placed.
+type steadyScore []string
+
+func (s steadyScore) score(c Candidate) (int32, string) {
+	if slices.Contains(s, c.Name) {
+		return best, "placed here before"
+	}
+	return 0, ""
+}
+
+// balance prefers members with few live runs.
+type balance struct{ most int }
+
+func newBalance(cs []Candidate) balance {
+	b := balance{}
+	for _, c := range cs {
+		b.most = max(b.most, c.Runs)
+	}
+	return b
+}
+
+func (b balance) score(c Candidate) (int32, string) {
+	return share(int64(b.most-c.Runs), int64(b.most), best), fmt.Sprintf("%d of at most %d live runs", c.Runs, b.most)
+}
+
+// share scales part/whole to worst..best; of nothing it is what the caller says.
+func share(part, whole int64, ofNothing int32) int32 {
+	if whole <= 0 {
+		return ofNothing
+	}
+	// Not in integers: bytes times 200 overflow.
+	return worst + int32(float64(best-worst)*(float64(part)/float64(whole)))
+}
+
+// cost prefers members whose label has a low number. It is counted in thousandths.
+type cost struct {
+	key  string
+	most int64
+}
+
+func newCost(key string, cs []Candidate) cost {
+	s := cost{key: key}
+	for _, c := range cs {
+		if n, ok := s.of(c); ok {
+			s.most = max(s.most, n)
+		}
+	}
+	return s
+}
+
+func (s cost) of(c Candidate) (int64, bool) {
+	text, ok := c.Labels[s.key]
+	if !ok {
+		return 0, false
+	}
+	q, err := resource.ParseQuantity(text)
+	if err != nil || q.Sign() < 0 {
+		return 0, false
+	}
+	return q.MilliValue(), true
+}
+
+func (s cost) score(c Candidate) (int32, string) {
+	text, labelled := c.Labels[s.key]
+	n, ok := s.of(c)
+	switch {
+	case !labelled:
+		return worst, "no such label"
+	case !ok:
+		return worst, text + " is no number from 0 on"
+	default:
+		return share(s.most-n, s.most, best), text
+	}
+}
+
+func weight(key, member string) uint64 {
+	sum := sha256.Sum256([]byte(key + "\x00" + member))
+	return binary.BigEndian.Uint64(sum[:8])
+}
