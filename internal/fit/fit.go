@@ -1,0 +1,300 @@
+// Package fit says whether the pods of a MiniCluster have room on the nodes of a member. It is pure.
+//
+// The pods of a MiniCluster are equal, so it is enough to count how many of them each node takes. What is
+// looked at is what makes a scheduler refuse a node: requests, the limit of pods, node selector, required
+// node affinity, and taints. Volumes, host ports, quota, and pods that would be preempted are not.
+package fit
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podresources "k8s.io/component-helpers/resource"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// Amounts are quantities of resources: CPU in millicores, all others in their own unit, such as bytes, GPUs
+// or pods.
+type Amounts = map[corev1.ResourceName]int64
+
+// AmountsOf reads a list of resources.
+func AmountsOf(list corev1.ResourceList) Amounts {
+	out := make(Amounts, len(list))
+	for name, q := range list {
+		if name == corev1.ResourceCPU {
+			out[name] = q.MilliValue()
+			continue
+		}
+		out[name] = q.Value()
+	}
+	return out
+}
+
+// Node is a node of a member.
+type Node struct {
+	Name          string
+	Labels        map[string]string
+	Taints        []corev1.Taint
+	Unschedulable bool
+	// Total is what the node has for pods that come and go, Free what is left of it.
+	Total, Free Amounts
+}
+
+// Pod is what a pod needs of a node.
+type Pod struct {
+	// Requests are those of the pod, init containers and overhead included, and 1 of the resource pods.
+	Requests Amounts
+
+	spec corev1.PodSpec // the parts that choose nodes
+	// node matches nodeSelector and required node affinity.
+	node nodeaffinity.RequiredNodeAffinity
+	// Key is the same for pods that need the same.
+	Key string
+}
+
+// PodOf reads what a pod of this spec needs. A limit without a request counts as one, as the API server
+// makes it one.
+func PodOf(spec *corev1.PodSpec) Pod {
+	full := corev1.Pod{Spec: *spec.DeepCopy()}
+	for _, containers := range [][]corev1.Container{full.Spec.Containers, full.Spec.InitContainers} {
+		for i := range containers {
+			request(&containers[i].Resources)
+		}
+	}
+	p := Pod{Requests: AmountsOf(podresources.PodRequests(&full, podresources.PodResourcesOptions{}))}
+	maps.DeleteFunc(p.Requests, func(_ corev1.ResourceName, n int64) bool { return n <= 0 })
+	p.Requests[corev1.ResourcePods] = 1
+	p.spec = corev1.PodSpec{NodeSelector: full.Spec.NodeSelector, Tolerations: full.Spec.Tolerations}
+	if a := full.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		p.spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+		}}
+	}
+	p.node = nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: p.spec})
+	key, err := json.Marshal(struct {
+		Requests Amounts
+		Spec     corev1.PodSpec
+	}{p.Requests, p.spec})
+	if err != nil {
+		panic(err) // not reachable: these are plain values
+	}
+	p.Key = string(key)
+	return p
+}
+
+func request(r *corev1.ResourceRequirements) {
+	for name, limit := range r.Limits {
+		if _, ok := r.Requests[name]; ok {
+			continue
+		}
+		if r.Requests == nil {
+			r.Requests = corev1.ResourceList{}
+		}
+		r.Requests[name] = limit
+	}
+}
+
+// Gang is the pods of a run, which start together.
+type Gang struct {
+	Pod  Pod
+	Size int
+	// Beside is the pod of services, if there is one.
+	Beside *Pod
+}
+
+// Result is how a gang fits.
+type Result struct {
+	// Fits says that all of it does.
+	Fits bool
+	// Pods is how many of its pods do, Size at most.
+	Pods int
+	// Miss is what is missing; empty if it fits.
+	Miss string
+	// Free is what is free on nodes that take at least one of its pods.
+	Free Amounts
+}
+
+// Check says whether a gang fits into what is free on these nodes.
+func Check(nodes []Node, g Gang) Result {
+	counts, excluded := make([]int, len(nodes)), newReasons(len(nodes))
+	r := Result{Free: Amounts{}}
+	total := 0
+	for i := range nodes {
+		if why := g.Pod.refuses(&nodes[i]); why != "" {
+			excluded.add(why)
+			continue
+		}
+		counts[i] = g.Pod.count(nodes[i].Free)
+		total += counts[i]
+		if counts[i] > 0 {
+			addTo(r.Free, nodes[i].Free, 1)
+		}
+	}
+	r.Pods = min(total, g.Size)
+	switch {
+	case total < g.Size:
+		r.Miss = fmt.Sprintf("%d of %d pods fit; %s", total, g.Size, nearest(nodes, counts, g.Pod, excluded))
+	case g.Beside != nil && !besideFits(nodes, counts, total, g):
+		r.Miss = fmt.Sprintf("%d of %d pods fit, but not the pod of services beside them", g.Size, g.Size)
+	default:
+		r.Fits = true
+	}
+	return r
+}
+
+// besideFits says whether some node takes the pod beside the gang and leaves enough for the gang.
+func besideFits(nodes []Node, counts []int, total int, g Gang) bool {
+	for i := range nodes {
+		if g.Beside.refuses(&nodes[i]) != "" || g.Beside.count(nodes[i].Free) == 0 {
+			continue
+		}
+		left := 0
+		if g.Pod.refuses(&nodes[i]) == "" {
+			rest := maps.Clone(nodes[i].Free)
+			addTo(rest, g.Beside.Requests, -1)
+			left = g.Pod.count(rest)
+		}
+		if total-counts[i]+left >= g.Size {
+			return true
+		}
+	}
+	return false
+}
+
+// Holds says whether a gang would fit if nothing else ran that comes and goes.
+func Holds(nodes []Node, g Gang) bool { return Check(emptied(nodes), g).Fits }
+
+func emptied(nodes []Node) []Node {
+	out := slices.Clone(nodes)
+	for i := range out {
+		out[i].Free = out[i].Total
+	}
+	return out
+}
+
+// Compete says whether two gangs want the same room: whether a node could run pods of either.
+func Compete(nodes []Node, a, b Gang) bool {
+	for i := range nodes {
+		if a.uses(&nodes[i]) && b.uses(&nodes[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (g Gang) uses(n *Node) bool {
+	uses := func(p *Pod) bool { return p.refuses(n) == "" && p.count(n.Total) > 0 }
+	return uses(&g.Pod) || g.Beside != nil && uses(g.Beside)
+}
+
+// Reserve takes the room of so many pods from the nodes, as a scheduler might that spreads them, and
+// returns for how many there was none. The nodes' Free must not be shared with anybody.
+func Reserve(nodes []Node, p Pod, pods int) int {
+	order := make([]int, 0, len(nodes))
+	counts := make([]int, len(nodes))
+	for i := range nodes {
+		if p.refuses(&nodes[i]) == "" {
+			if counts[i] = p.count(nodes[i].Free); counts[i] > 0 {
+				order = append(order, i)
+			}
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return counts[b] - counts[a] })
+	for placed := true; placed && pods > 0; {
+		placed = false
+		for _, i := range order {
+			if pods == 0 || counts[i] == 0 {
+				continue
+			}
+			addTo(nodes[i].Free, p.Requests, -1)
+			counts[i]--
+			pods--
+			placed = true
+		}
+	}
+	return pods
+}
+
+// Clone copies nodes so that room can be reserved on the copy.
+func Clone(nodes []Node) []Node {
+	out := slices.Clone(nodes)
+	for i := range out {
+		out[i].Free = maps.Clone(out[i].Free)
+	}
+	return out
+}
+
+func addTo(sum, more Amounts, sign int64) {
+	for name, n := range more {
+		sum[name] += sign * n
+	}
+}
+
+// count is how many pods fit into what is free.
+func (p *Pod) count(free Amounts) int {
+	fewest := int64(-1)
+	for name, n := range p.Requests {
+		if fits := max(free[name], 0) / n; fewest < 0 || fits < fewest {
+			fewest = fits
+		}
+	}
+	return int(max(fewest, 0))
+}
+
+// refuses is why a node would not be chosen for the pod however much room it had; empty if it would.
+func (p *Pod) refuses(n *Node) string {
+	if n.Unschedulable && !p.tolerates(&corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}) {
+		return "cordoned"
+	}
+	for i := range n.Taints {
+		if t := &n.Taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && !p.tolerates(t) {
+			return "tainted " + t.Key + ":" + string(t.Effect)
+		}
+	}
+	if len(p.spec.NodeSelector) == 0 && p.spec.Affinity == nil {
+		return ""
+	}
+	// An affinity that cannot be understood matches no node, and the member will say so.
+	match, err := p.node.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}})
+	if err != nil || !match {
+		return "without the labels asked for"
+	}
+	return ""
+}
+
+func (p *Pod) tolerates(t *corev1.Taint) bool {
+	return slices.ContainsFunc(p.spec.Tolerations, func(have corev1.Toleration) bool {
+		return have.ToleratesTaint(logr.Discard(), t, false)
+	})
+}
+
+// reasons count why nodes are not chosen.
+type reasons struct {
+	nodes int
+	count map[string]int
+}
+
+func newReasons(nodes int) *reasons { return &reasons{nodes: nodes, count: map[string]int{}} }
+
+func (r *reasons) add(why string) { r.count[why]++ }
+
+// String says why none of the nodes is chosen, the commonest reason first.
+func (r *reasons) String() string {
+	all := slices.SortedFunc(maps.Keys(r.count), func(a, b string) int {
+		if d := r.count[b] - r.count[a]; d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	var parts []string
+	for _, why := range all[:min(len(all), 3)] {
+		parts = append(parts, fmt.Sprintf("%d %s", r.count[why], why))
+	}
+	return fmt.Sprintf("none of %d nodes may run them (%s)", r.nodes, strings.Join(parts, ", "))
+}

@@ -1,0 +1,70 @@
+package fit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// shortage is what a node lacks for one more pod.
+type shortage struct {
+	node   string
+	lacks  Amounts
+	degree float64 // the worst of lacking/requested
+}
+
+// nearest tells which node is nearest to taking one more pod, after it has taken as many as fit.
+func nearest(nodes []Node, counts []int, p Pod, excluded *reasons) string {
+	var best *shortage
+	for i := range nodes {
+		if p.refuses(&nodes[i]) != "" {
+			continue
+		}
+		s := lack(&nodes[i], counts[i], p)
+		if best == nil || s.degree < best.degree || s.degree == best.degree && s.node < best.node {
+			best = &s
+		}
+	}
+	if best == nil {
+		return excluded.String()
+	}
+	return best.String()
+}
+
+func lack(n *Node, count int, p Pod) shortage {
+	s := shortage{node: n.Name, lacks: Amounts{}}
+	for name, want := range p.Requests {
+		if short := want - (n.Free[name] - int64(count)*want); short > 0 {
+			s.lacks[name] = short
+			s.degree = max(s.degree, float64(short)/float64(want))
+		}
+	}
+	return s
+}
+
+func (s *shortage) String() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(s.lacks)) {
+		parts = append(parts, Describe(name, s.lacks[name]))
+	}
+	return strings.Join(parts, " and ") + " short on " + s.node
+}
+
+// Describe writes an amount for people, rounded up to what they can use: "2 CPU", "512Mi memory".
+func Describe(name corev1.ResourceName, n int64) string {
+	switch name {
+	case corev1.ResourceCPU:
+		return resource.NewMilliQuantity(n, resource.DecimalSI).String() + " CPU"
+	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+		const mebi = 1 << 20
+		return resource.NewQuantity((n+mebi-1)/mebi*mebi, resource.BinarySI).String() + " " + string(name)
+	case corev1.ResourcePods:
+		return fmt.Sprintf("%d pods (its limit)", n)
+	default:
+		return fmt.Sprintf("%d %s", n, name)
+	}
+}
