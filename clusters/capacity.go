@@ -3,14 +3,20 @@ package clusters
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	watchapi "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 	podresources "k8s.io/component-helpers/resource"
@@ -18,8 +24,13 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
 
-// capacityInterval is the shortest time between two reports of a member's capacity.
-const capacityInterval = 5 * time.Second
+const (
+	// capacityInterval is the shortest time between two reports of a member's capacity.
+	capacityInterval = 5 * time.Second
+	// roomInterval is the shortest time between two calls that tell those who wait of another Room: pods come
+	// and go many at a time.
+	roomInterval = 300 * time.Millisecond
+)
 
 // amount is CPU in millicores, memory in bytes, and whole GPUs.
 type amount struct{ cpu, memory, gpu int64 }
@@ -41,7 +52,8 @@ func amountOf(list corev1.ResourceList) amount {
 }
 
 // capacity sums what a member's nodes have and what its scheduled pods ask for. Of each pod it keeps only
-// that: some 100 bytes, whatever the size of the pod.
+// that and where it is: about 200 bytes, whatever the size of the pod. Of each node it keeps labels, taints
+// and sums.
 type capacity struct {
 	member *Member
 
@@ -49,31 +61,70 @@ type capacity struct {
 	nodes  map[types.UID]node
 	pods   map[types.UID]pod
 	listed struct{ nodes, pods bool }
-	used   map[string]amount // by the name of the node
+	denied struct{ nodes, pods bool }
+	used   map[string]*usage    // by the name of the node
+	runs   map[string]Scheduled // by the id of the run
 	dirty  bool
 	// full is closed when nodes and pods have been listed for the first time.
 	full chan struct{}
+	// changed holds a token when anything has changed since it was last empty.
+	changed chan struct{}
+	room    *Room // the last one made, until something changes
 }
 
 type node struct {
 	name        string
 	schedulable bool
 	amount      amount
+	total       map[corev1.ResourceName]int64
+	labels      map[string]string
+	taints      []corev1.Taint
 }
 
-type pod struct {
-	node   string
-	amount amount
+// same says whether nothing has changed that is kept of a node: most updates of nodes are heartbeats.
+func (n *node) same(o *node) bool {
+	return n.name == o.name && n.schedulable == o.schedulable && maps.Equal(n.total, o.total) && maps.Equal(n.labels, o.labels) &&
+		slices.EqualFunc(n.taints, o.taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value })
 }
+
+// pod is where a pod is and what it asks for.
+type pod struct {
+	at     *usage
+	amount amount
+	extra  string // what else it requests, as extraOf writes it
+	run    string // the id of the run that it belongs to, if it is one of ours
+	kind   podKind
+}
+
+type podKind uint8
+
+const (
+	// comesAndGoes is any pod but those below.
+	comesAndGoes podKind = iota
+	// servesRun is the pod of services beside a run.
+	servesRun
+	// staysOnNode is a pod of a DaemonSet, or of the kubelet itself.
+	staysOnNode
+)
 
 func newCapacity(m *Member) *capacity {
-	return &capacity{member: m, nodes: map[types.UID]node{}, pods: map[types.UID]pod{}, used: map[string]amount{}, full: make(chan struct{})}
+	return &capacity{
+		member: m, nodes: map[types.UID]node{}, pods: map[types.UID]pod{}, used: map[string]*usage{}, runs: map[string]Scheduled{},
+		full: make(chan struct{}), changed: make(chan struct{}, 1),
+	}
 }
 
-// run watches nodes and pods, where the credentials allow it, and reports changes until ctx ends.
-func (c *capacity) run(ctx context.Context, report func(*v1alpha1.MemberCapacity)) {
-	if c.member.Spec.Namespace != "" {
-		return // such credentials see neither nodes nor other people's pods
+// off says that the member's capacity is not observed: because that is not wanted, or because credentials
+// for one namespace see neither nodes nor other people's pods.
+func (c *capacity) off() bool {
+	return c.member.Spec.Namespace != "" || c.member.Spec.Capacity == v1alpha1.CapacityNone
+}
+
+// run watches nodes and pods, where the credentials allow it, and reports changes until ctx ends: the sums
+// to report, and that there is another Room to roomChanged.
+func (c *capacity) run(ctx context.Context, report func(*v1alpha1.MemberCapacity), roomChanged func()) {
+	if c.off() {
+		return
 	}
 	client, err := kubernetes.NewForConfigAndClient(c.member.GetConfig(), c.member.http)
 	if err != nil {
@@ -82,29 +133,69 @@ func (c *capacity) run(ctx context.Context, report func(*v1alpha1.MemberCapacity
 	scheduled := fields.ParseSelectorOrDie("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
 	core := client.CoreV1().RESTClient()
 	for _, r := range []*toolscache.Reflector{
-		toolscache.NewReflectorWithOptions(toolscache.NewListWatchFromClient(core, "nodes", "", fields.Everything()),
+		toolscache.NewReflectorWithOptions(c.watched(&c.denied.nodes, toolscache.NewListWatchFromClient(core, "nodes", "", fields.Everything())),
 			&corev1.Node{}, nodeStore{c}, toolscache.ReflectorOptions{Name: c.member.Name + " nodes"}),
-		toolscache.NewReflectorWithOptions(toolscache.NewListWatchFromClient(core, "pods", "", scheduled),
+		toolscache.NewReflectorWithOptions(c.watched(&c.denied.pods, toolscache.NewListWatchFromClient(core, "pods", "", scheduled)),
 			&corev1.Pod{}, podStore{c}, toolscache.ReflectorOptions{Name: c.member.Name + " pods"}),
 	} {
 		go r.RunWithContext(ctx)
 	}
-	select {
-	case <-ctx.Done():
-		return
-	case <-c.full:
-	}
 	ticker := time.NewTicker(capacityInterval)
 	defer ticker.Stop()
+	full := c.full
 	for {
-		if current, ok := c.take(); ok {
-			report(current)
-		}
 		select {
 		case <-ctx.Done():
 			return
+		case <-full:
+			full = nil // once
+		case <-c.changed:
+			sleep(ctx, roomInterval)
+			roomChanged()
+			continue
 		case <-ticker.C:
 		}
+		if current, ok := c.take(); ok && full == nil {
+			report(current)
+		}
+	}
+}
+
+// watched notes whether the credentials are refused what a list and a watch ask for.
+func (c *capacity) watched(denied *bool, lw *toolscache.ListWatch) *toolscache.ListWatch {
+	list, watch := lw.ListWithContextFunc, lw.WatchFuncWithContext
+	return &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			out, err := list(ctx, o)
+			c.refused(denied, err)
+			return out, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watchapi.Interface, error) {
+			out, err := watch(ctx, o)
+			c.refused(denied, err)
+			return out, err
+		},
+	}
+}
+
+func (c *capacity) refused(denied *bool, err error) {
+	if err != nil && !apierrors.IsForbidden(err) {
+		return // it says nothing of what is allowed
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if *denied != (err != nil) {
+		*denied = err != nil
+		c.touch()
+	}
+}
+
+// touch notes that something has changed.
+func (c *capacity) touch() {
+	c.dirty, c.room = true, nil
+	select {
+	case c.changed <- struct{}{}:
+	default:
 	}
 }
 
@@ -114,6 +205,7 @@ func (c *capacity) seen(listed *bool) {
 	defer c.mu.Unlock()
 	before := c.listed.nodes && c.listed.pods
 	*listed = true
+	c.touch()
 	if !before && c.listed.nodes && c.listed.pods {
 		close(c.full)
 	}
@@ -145,7 +237,9 @@ func (c *capacity) sums() (total, used amount) {
 	for _, n := range c.nodes {
 		if n.schedulable {
 			total.add(n.amount, 1)
-			used.add(c.used[n.name], 1)
+			if u := c.used[n.name]; u != nil {
+				used.add(u.amount(), 1)
+			}
 		}
 	}
 	return total, used
@@ -173,21 +267,28 @@ func (s nodeStore) put(obj any) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.set(n.UID, &node{name: n.Name, schedulable: !n.Spec.Unschedulable, amount: amountOf(n.Status.Allocatable)})
+	s.set(n.UID, nodeFrom(n))
 	return nil
+}
+
+func nodeFrom(n *corev1.Node) *node {
+	return &node{
+		name: n.Name, schedulable: !n.Spec.Unschedulable, amount: amountOf(n.Status.Allocatable),
+		total: totalOf(n.Status.Allocatable), labels: n.Labels, taints: n.Spec.Taints,
+	}
 }
 
 // set replaces a node, or removes it.
 func (s nodeStore) set(uid types.UID, next *node) {
 	old, had := s.nodes[uid]
-	if next != nil && had && *next == old {
-		return // most updates of nodes are heartbeats
+	if next != nil && had && next.same(&old) {
+		return
 	}
 	delete(s.nodes, uid)
 	if next != nil {
 		s.nodes[uid] = *next
 	}
-	s.dirty = true
+	s.touch()
 }
 
 func (s nodeStore) Add(obj any) error    { return s.put(obj) }
@@ -201,13 +302,16 @@ func (s nodeStore) Delete(obj any) error {
 	return nil
 }
 
+// Replace is one step to all others: between the old list and the new one nothing is free that is not.
 func (s nodeStore) Replace(list []any, _ string) error {
 	s.mu.Lock()
-	s.nodes, s.dirty = make(map[types.UID]node, len(list)), true
-	s.mu.Unlock()
+	s.nodes = make(map[types.UID]node, len(list))
 	for _, obj := range list {
-		_ = s.put(obj)
+		if n, ok := obj.(*corev1.Node); ok {
+			s.set(n.UID, nodeFrom(n))
+		}
 	}
+	s.mu.Unlock()
 	s.seen(&s.listed.nodes)
 	return nil
 }
@@ -221,38 +325,58 @@ func (s podStore) put(obj any) error {
 	if !ok {
 		return nil
 	}
-	requests := amountOf(podresources.PodRequests(p, podresources.PodResourcesOptions{}))
+	next := podFrom(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.set(p.UID, &pod{node: p.Spec.NodeName, amount: requests})
+	s.set(p.UID, p.Spec.NodeName, &next)
 	return nil
 }
 
+// podFrom leaves open where the pod is.
+func podFrom(p *corev1.Pod) pod {
+	requests := podresources.PodRequests(p, podresources.PodResourcesOptions{})
+	return pod{amount: amountOf(requests), extra: extraOf(requests), run: runOf(p), kind: podKindOf(p)}
+}
+
 // set replaces a pod's requests, or removes them.
-func (s podStore) set(uid types.UID, next *pod) {
+func (s podStore) set(uid types.UID, node string, next *pod) {
+	if next != nil {
+		if next.at = s.used[node]; next.at == nil {
+			next.at = newUsage(node)
+		}
+	}
 	old, had := s.pods[uid]
 	if next != nil && had && *next == old {
 		return
 	}
 	if had {
-		s.use(old, -1)
+		s.use(&old, -1)
 	}
 	delete(s.pods, uid)
 	if next != nil {
 		s.pods[uid] = *next
-		s.use(*next, 1)
+		s.use(next, 1)
 	}
-	s.dirty = true
+	s.touch()
 }
 
-func (s podStore) use(p pod, sign int64) {
-	sum := s.used[p.node]
-	sum.add(p.amount, sign)
-	if sum == (amount{}) {
-		delete(s.used, p.node)
+func (s podStore) use(p *pod, sign int64) {
+	p.at.add(p, sign)
+	if p.at.all[corev1.ResourcePods] == 0 {
+		delete(s.used, p.at.node)
+	} else {
+		s.used[p.at.node] = p.at
+	}
+	if p.run == "" {
 		return
 	}
-	s.used[p.node] = sum
+	count := s.runs[p.run]
+	count.add(p.kind, int(sign))
+	if count == (Scheduled{}) {
+		delete(s.runs, p.run)
+		return
+	}
+	s.runs[p.run] = count
 }
 
 func (s podStore) Add(obj any) error    { return s.put(obj) }
@@ -261,18 +385,21 @@ func (s podStore) Delete(obj any) error {
 	if p, ok := obj.(*corev1.Pod); ok {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.set(p.UID, nil)
+		s.set(p.UID, "", nil)
 	}
 	return nil
 }
 
 func (s podStore) Replace(list []any, _ string) error {
 	s.mu.Lock()
-	s.pods, s.used, s.dirty = make(map[types.UID]pod, len(list)), map[string]amount{}, true
-	s.mu.Unlock()
+	s.pods, s.used, s.runs = make(map[types.UID]pod, len(list)), map[string]*usage{}, map[string]Scheduled{}
 	for _, obj := range list {
-		_ = s.put(obj)
+		if p, ok := obj.(*corev1.Pod); ok {
+			next := podFrom(p)
+			s.set(p.UID, p.Spec.NodeName, &next)
+		}
 	}
+	s.mu.Unlock()
 	s.seen(&s.listed.pods)
 	return nil
 }

@@ -144,7 +144,7 @@ func (c *connection) session(ctx context.Context) (bool, error) {
 	if err := c.provider.aware.Engage(ctx, multicluster.ClusterName(c.name), m); err != nil {
 		return false, fmt.Errorf("watching the member: %w", err)
 	}
-	go m.capacity.run(ctx, c.setCapacity)
+	go m.capacity.run(ctx, c.setCapacity, func() { c.provider.roomChanged(c.name) })
 	c.set(func(s *State) {
 		s.Ready, s.Reason, s.Message = true, v1alpha1.ReasonConnected, "connected"
 		s.UID, s.Version = m.UID, m.Version

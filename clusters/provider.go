@@ -54,6 +54,7 @@ type Provider struct {
 	mu          sync.RWMutex
 	connections map[string]*connection
 	indexers    []index
+	onRoom      func(name string)
 }
 
 type index struct {
@@ -71,6 +72,16 @@ var (
 // the name of a member whose State has changed, and whether its Ready or Reason has; it must not block.
 func NewProvider(log logr.Logger, now func() time.Time, changed func(name string, reachability bool)) *Provider {
 	return &Provider{log: log, now: now, changed: changed, ready: make(chan struct{}), connections: map[string]*connection{}}
+}
+
+// OnRoom has a function called, from any goroutine, with the name of a member whose Room has changed. It must
+// not block, and is set before Start.
+func (p *Provider) OnRoom(f func(name string)) { p.onRoom = f }
+
+func (p *Provider) roomChanged(name string) {
+	if p.onRoom != nil {
+		p.onRoom(name)
+	}
 }
 
 // Start implements multicluster.ProviderRunnable: it lets members engage, until ctx ends.

@@ -46,7 +46,26 @@ type MemberClusterSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Taints []Taint `json:"taints,omitempty"`
+
+	// Capacity says whether MiniFleet watches the member's nodes and pods, and places on it only what has room
+	// there. Where it does not, or may not, everything is taken to fit: that is right for members that make
+	// nodes when they are needed.
+	// +optional
+	// +kubebuilder:default=Observe
+	Capacity CapacityMode `json:"capacity,omitempty"`
 }
+
+// CapacityMode says whether the capacity of a member is observed.
+//
+// +kubebuilder:validation:Enum=Observe;None
+type CapacityMode string
+
+const (
+	// CapacityObserve watches nodes and pods.
+	CapacityObserve CapacityMode = "Observe"
+	// CapacityNone watches neither.
+	CapacityNone CapacityMode = "None"
+)
 
 // MemberCapacity is what a member's schedulable nodes have, and what is free of it: allocatable minus the
 // requests of the pods that are scheduled there. Quantities are Kubernetes resource quantities.
@@ -101,7 +120,8 @@ type MemberClusterStatus struct {
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// Capacity is absent where the credentials may not read nodes and pods.
+	// Capacity is absent where it is not observed (spec.capacity), or the credentials may not read nodes and
+	// pods.
 	// +optional
 	Capacity *MemberCapacity `json:"capacity,omitempty"`
 

@@ -1,0 +1,237 @@
+package clusters
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// RoomState says what is known of a member's free room.
+type RoomState string
+
+// Values of RoomState.
+const (
+	// RoomKnown says that Room.Nodes are all nodes.
+	RoomKnown RoomState = "Known"
+	// RoomUnknown says that nothing is known and nothing will be: capacity is not observed, the credentials do
+	// not show it, or the member has no node at all until it needs one.
+	RoomUnknown RoomState = "Unknown"
+	// RoomPending says that nodes and pods have not been listed yet.
+	RoomPending RoomState = "Pending"
+)
+
+// Room is what a member has free, node by node. Nothing in it may be changed.
+type Room struct {
+	State RoomState
+	Nodes []NodeRoom
+
+	scheduled map[string]Scheduled
+}
+
+// NodeRoom is what a node has free. Amounts are in millicores for CPU, and in the unit of the resource for
+// all others.
+type NodeRoom struct {
+	Name          string
+	Labels        map[string]string
+	Taints        []corev1.Taint
+	Unschedulable bool
+	// Total is what is allocatable less what pods use that stay on the node, those of DaemonSets; Free is
+	// allocatable less what all scheduled pods use. Free is negative where more is used than there is.
+	Total, Free map[corev1.ResourceName]int64
+}
+
+// Scheduled is how many pods of a run have a node and have not ended.
+type Scheduled struct {
+	// Pods of the Job.
+	Pods int
+	// Services pods beside it: 0 or 1.
+	Services int
+}
+
+func (s *Scheduled) add(kind podKind, n int) {
+	if kind == servesRun {
+		s.Services += n
+		return
+	}
+	s.Pods += n
+}
+
+// Scheduled tells how many pods of a run have a node.
+func (r *Room) Scheduled(run string) Scheduled { return r.scheduled[run] }
+
+// Room is what is free now. Pods of the runs given are counted as gone.
+func (m *Member) Room(without ...string) *Room { return m.capacity.roomWithout(without) }
+
+func (c *capacity) roomWithout(without []string) *Room {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	without = slices.DeleteFunc(slices.Clone(without), func(run string) bool { return c.runs[run] == (Scheduled{}) })
+	if c.room != nil && len(without) == 0 {
+		return c.room
+	}
+	r := &Room{State: c.state(), scheduled: maps.Clone(c.runs)}
+	if r.State == RoomKnown {
+		r.Nodes = c.rooms(c.usedBy(without))
+	}
+	if len(without) == 0 {
+		c.room = r
+	}
+	return r
+}
+
+func (c *capacity) state() RoomState {
+	switch {
+	case c.member != nil && c.off(), c.denied.nodes, c.denied.pods:
+		return RoomUnknown
+	case !c.listed.nodes || !c.listed.pods:
+		return RoomPending
+	case len(c.nodes) == 0:
+		return RoomUnknown
+	default:
+		return RoomKnown
+	}
+}
+
+// usedBy sums, by node, what the pods of these runs use.
+func (c *capacity) usedBy(runs []string) map[string]*usage {
+	if len(runs) == 0 {
+		return nil
+	}
+	out := map[string]*usage{}
+	for _, p := range c.pods {
+		if p.run == "" || !slices.Contains(runs, p.run) {
+			continue
+		}
+		if out[p.at.node] == nil {
+			out[p.at.node] = newUsage(p.at.node)
+		}
+		out[p.at.node].add(&p, 1)
+	}
+	return out
+}
+
+// rooms lists nodes by name. What is in gone is counted as free.
+func (c *capacity) rooms(gone map[string]*usage) []NodeRoom {
+	out := make([]NodeRoom, 0, len(c.nodes))
+	for _, n := range c.nodes {
+		r := NodeRoom{Name: n.name, Labels: n.labels, Taints: n.taints, Unschedulable: !n.schedulable, Total: n.total, Free: n.total}
+		if u := c.used[n.name]; u != nil {
+			r.Total, r.Free = less(n.total, u.fixed), less(n.total, u.all)
+			if g := gone[n.name]; g != nil {
+				for name, amount := range g.all {
+					r.Free[name] += amount
+				}
+			}
+		}
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b NodeRoom) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+func less(total, used map[corev1.ResourceName]int64) map[corev1.ResourceName]int64 {
+	out := maps.Clone(total)
+	for name, amount := range used {
+		out[name] -= amount
+	}
+	return out
+}
+
+// usage is what the pods on a node use: all of them, and those of them that stay there.
+type usage struct {
+	node       string
+	all, fixed map[corev1.ResourceName]int64
+}
+
+func newUsage(node string) *usage {
+	return &usage{node: strings.Clone(node), all: map[corev1.ResourceName]int64{}, fixed: map[corev1.ResourceName]int64{}}
+}
+
+// add adds the requests of a pod, or takes them away.
+func (u *usage) add(p *pod, sign int64) {
+	sums := []map[corev1.ResourceName]int64{u.all}
+	if p.kind == staysOnNode {
+		sums = append(sums, u.fixed)
+	}
+	for _, sum := range sums {
+		sum[corev1.ResourcePods] += sign
+		sum[corev1.ResourceCPU] += sign * p.amount.cpu
+		sum[corev1.ResourceMemory] += sign * p.amount.memory
+		eachExtra(p.extra, func(name string, n int64) { sum[corev1.ResourceName(name)] += sign * n })
+	}
+}
+
+// amount is the part of a usage that is shown to people.
+func (u *usage) amount() amount {
+	a := amount{cpu: u.all[corev1.ResourceCPU], memory: u.all[corev1.ResourceMemory]}
+	for name, n := range u.all {
+		if strings.HasSuffix(string(name), "/gpu") {
+			a.gpu += n
+		}
+	}
+	return a
+}
+
+// totalOf is what a node has.
+func totalOf(list corev1.ResourceList) map[corev1.ResourceName]int64 {
+	out := make(map[corev1.ResourceName]int64, len(list))
+	for name, q := range list {
+		out[name] = q.Value()
+	}
+	out[corev1.ResourceCPU] = list.Cpu().MilliValue()
+	return out
+}
+
+// extraOf writes what a pod requests besides CPU and memory as NAME=AMOUNT,…, by name: most pods have none,
+// and those that have some are compared with ==.
+func extraOf(list corev1.ResourceList) string {
+	var parts []string
+	for name, q := range list {
+		if name != corev1.ResourceCPU && name != corev1.ResourceMemory && !q.IsZero() {
+			parts = append(parts, string(name)+"="+strconv.FormatInt(q.Value(), 10))
+		}
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ",")
+}
+
+func eachExtra(extra string, f func(name string, n int64)) {
+	for extra != "" {
+		var part string
+		part, extra, _ = strings.Cut(extra, ",")
+		name, amount, _ := strings.Cut(part, "=")
+		if n, err := strconv.ParseInt(amount, 10, 64); err == nil {
+			f(name, n)
+		}
+	}
+}
+
+var runLabel = regexp.MustCompile(`^[0-9a-f]{10}$`)
+
+// runOf is the id of the run that a pod belongs to, or empty.
+func runOf(p *corev1.Pod) string {
+	if id := p.Labels[v1alpha1.LabelRun]; runLabel.MatchString(id) {
+		return strings.Clone(id)
+	}
+	return ""
+}
+
+// podKindOf tells pods apart. Those of Jobs do not bear the label that MiniFleet's own objects do.
+func podKindOf(p *corev1.Pod) podKind {
+	owner := metav1.GetControllerOfNoCopy(p)
+	switch {
+	case owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node"):
+		return staysOnNode
+	case p.Labels[v1alpha1.LabelRun] != "" && p.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy:
+		return servesRun
+	default:
+		return comesAndGoes
+	}
+}

@@ -1,0 +1,210 @@
+package clusters
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+const runA, runB = "00000000aa", "00000000bb"
+
+func watching() *capacity {
+	return newCapacity(&Member{Spec: v1alpha1.MemberClusterSpec{Capacity: v1alpha1.CapacityObserve}})
+}
+
+func ofRun(run string, p *corev1.Pod) *corev1.Pod {
+	p.Labels = map[string]string{v1alpha1.LabelRun: run}
+	return p
+}
+
+func free(r *Room, node string) map[corev1.ResourceName]int64 {
+	i := slices.IndexFunc(r.Nodes, func(n NodeRoom) bool { return n.Name == node })
+	return r.Nodes[i].Free
+}
+
+func TestRoom(t *testing.T) {
+	c := watching()
+	all := resources("4", "8Gi", 2)
+	all[corev1.ResourcePods] = resource.MustParse("10")
+	n := nodeOf("a", true, all)
+	n.Labels = map[string]string{"disk": "ssd"}
+	n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}}
+	daemon := podOf("d", "a", resources("100m", "1Gi", 0))
+	daemon.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Controller: new(bool)}}
+	*daemon.OwnerReferences[0].Controller = true
+	services := ofRun(runA, podOf("s", "a", resources("100m", "1Gi", 0)))
+	services.Labels[v1alpha1.LabelManagedBy] = v1alpha1.ManagedBy
+	_ = nodeStore{c}.Replace([]any{n}, "")
+	_ = podStore{c}.Replace([]any{daemon, services, ofRun(runA, podOf("p", "a", resources("1", "1Gi", 1))), ofRun("hostile label", podOf("q", "a", resources("1", "0", 0)))}, "")
+
+	want := NodeRoom{
+		Name: "a", Labels: map[string]string{"disk": "ssd"}, Taints: n.Spec.Taints, Unschedulable: true,
+		Total: map[corev1.ResourceName]int64{"cpu": 3900, "memory": 7 << 30, "pods": 9, "nvidia.com/gpu": 2},
+		Free:  map[corev1.ResourceName]int64{"cpu": 1800, "memory": 5 << 30, "pods": 6, "nvidia.com/gpu": 1},
+	}
+	r := c.roomWithout(nil)
+	if diff := cmp.Diff([]NodeRoom{want}, r.Nodes); diff != "" || r.State != RoomKnown {
+		t.Error(r.State, diff)
+	}
+	if got := r.Scheduled(runA); got != (Scheduled{Pods: 1, Services: 1}) {
+		t.Errorf("scheduled: %+v", got)
+	}
+	if c.roomWithout([]string{runB}) != r {
+		t.Error("it is made anew although nothing has changed")
+	}
+	want.Free = map[corev1.ResourceName]int64{"cpu": 2900, "memory": 7 << 30, "pods": 8, "nvidia.com/gpu": 2}
+	if diff := cmp.Diff(want.Free, free(c.roomWithout([]string{runA}), "a")); diff != "" {
+		t.Error(diff)
+	}
+	if free(c.roomWithout(nil), "a")["cpu"] != 1800 {
+		t.Error("counting a run as gone has changed what others see")
+	}
+	_ = podStore{c}.Delete(ofRun(runA, podOf("p", "a", nil)))
+	if got := c.roomWithout(nil).Scheduled(runA); got.Pods != 0 {
+		t.Errorf("scheduled: %+v", got)
+	}
+}
+
+func TestRoomState(t *testing.T) {
+	state := func(want RoomState, c *capacity) {
+		t.Helper()
+		if got := c.roomWithout(nil).State; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	c := watching()
+	state(RoomPending, c)
+	_ = nodeStore{c}.Replace([]any{nodeOf("a", false, nil)}, "")
+	state(RoomPending, c)
+	_ = podStore{c}.Replace(nil, "")
+	state(RoomKnown, c)
+	c.refused(&c.denied.pods, &forbidden)
+	state(RoomUnknown, c)
+	c.refused(&c.denied.pods, fmt.Errorf("no answer")) // which says nothing
+	state(RoomUnknown, c)
+	c.refused(&c.denied.pods, nil)
+	state(RoomKnown, c)
+	_ = nodeStore{c}.Delete(nodeOf("a", false, nil))
+	state(RoomUnknown, c) // nodes come when they are needed
+	state(RoomUnknown, newCapacity(&Member{Spec: v1alpha1.MemberClusterSpec{Capacity: v1alpha1.CapacityNone}}))
+	state(RoomUnknown, newCapacity(&Member{Spec: v1alpha1.MemberClusterSpec{Namespace: "confined"}}))
+}
+
+var forbidden = apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden}}
+
+// After any sequence of events the room is what the nodes have less what the pods on them ask for.
+func TestRoomNeverDrifts(t *testing.T) {
+	random := rand.New(rand.NewPCG(9, 10))
+	c := watching()
+	_ = podStore{c}.Replace(nil, "")
+	_ = nodeStore{c}.Replace(nil, "")
+	nodes, pods := map[string]*corev1.Node{}, map[string]*corev1.Pod{}
+	some := func() corev1.ResourceList {
+		l := resources(fmt.Sprintf("%dm", random.IntN(64000)), fmt.Sprint(random.IntN(1<<40)), int64(random.IntN(3)))
+		l["example.org/nic"] = *resource.NewQuantity(int64(random.IntN(3)), resource.DecimalSI)
+		return l
+	}
+	for step := range 3000 {
+		uid := fmt.Sprint(random.IntN(12))
+		n := nodeOf(uid, false, some())
+		p := ofRun([]string{runA, runB, ""}[random.IntN(3)], podOf(uid, fmt.Sprint(random.IntN(12)), some()))
+		switch random.IntN(6) {
+		case 0, 1:
+			nodes[uid] = n
+			_ = nodeStore{c}.Update(n)
+		case 2:
+			delete(nodes, uid)
+			_ = nodeStore{c}.Delete(n)
+		case 3, 4:
+			pods[uid] = p
+			_ = podStore{c}.Update(p)
+		default:
+			delete(pods, uid)
+			_ = podStore{c}.Delete(p)
+		}
+		want, gone := map[string]map[corev1.ResourceName]int64{}, map[string]map[corev1.ResourceName]int64{}
+		for name, n := range nodes {
+			want[name], gone[name] = totalOf(n.Status.Allocatable), totalOf(n.Status.Allocatable)
+		}
+		count := 0
+		for _, p := range pods {
+			mine := p.Labels[v1alpha1.LabelRun] == runA
+			if mine {
+				count++
+			}
+			for i, sums := range []map[string]map[corev1.ResourceName]int64{want, gone} {
+				sum := sums[p.Spec.NodeName]
+				if sum == nil || mine && i == 1 {
+					continue
+				}
+				for name, n := range totalOf(p.Spec.Containers[0].Resources.Requests) {
+					sum[name] -= n
+				}
+				sum[corev1.ResourcePods]--
+			}
+		}
+		compareRoom(t, step, want, c.roomWithout(nil))
+		compareRoom(t, step, gone, c.roomWithout([]string{runA}))
+		if got := c.roomWithout(nil).Scheduled(runA).Pods; got != count {
+			t.Fatalf("step %d: %d pods of the run, want %d", step, got, count)
+		}
+	}
+}
+
+func compareRoom(t *testing.T, step int, want map[string]map[corev1.ResourceName]int64, r *Room) {
+	t.Helper()
+	nonZero := func(m map[corev1.ResourceName]int64) map[corev1.ResourceName]int64 {
+		m = maps.Clone(m)
+		maps.DeleteFunc(m, func(_ corev1.ResourceName, n int64) bool { return n == 0 })
+		return m
+	}
+	got := map[string]map[corev1.ResourceName]int64{}
+	for _, n := range r.Nodes {
+		got[n.Name] = nonZero(n.Free)
+	}
+	for name := range want {
+		want[name] = nonZero(want[name])
+	}
+	if diff := cmp.Diff(want, got); diff != "" && len(want) > 0 {
+		t.Fatalf("step %d: %s", step, diff)
+	}
+}
+
+// What a pod costs does not depend on how big it is.
+func TestMemoryOfAPod(t *testing.T) {
+	const n = 20000
+	c := watching()
+	list := make([]any, n)
+	for i := range list {
+		p := podOf(fmt.Sprintf("00000000-0000-0000-0000-%012d", i), fmt.Sprintf("node-%d.example.org", i%100), resources("1", "1Gi", 0))
+		list[i] = p
+	}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	_ = podStore{c}.Replace(list, "")
+	after := heap()
+	each := float64(after-before) / n
+	t.Logf("%.0f bytes a pod", each)
+	if each > 300 {
+		t.Errorf("a pod costs %.0f bytes", each)
+	}
+	runtime.KeepAlive(list)
+	runtime.KeepAlive(c)
+}
