@@ -35,10 +35,10 @@ const (
 // amount is CPU in millicores, memory in bytes, and whole GPUs.
 type amount struct{ cpu, memory, gpu int64 }
 
-func (a *amount) add(b amount, sign int64) {
-	a.cpu += sign * b.cpu
-	a.memory += sign * b.memory
-	a.gpu += sign * b.gpu
+func (a *amount) add(b amount) {
+	a.cpu += b.cpu
+	a.memory += b.memory
+	a.gpu += b.gpu
 }
 
 func amountOf(list corev1.ResourceList) amount {
@@ -236,9 +236,9 @@ func (c *capacity) take() (*v1alpha1.MemberCapacity, bool) {
 func (c *capacity) sums() (total, used amount) {
 	for _, n := range c.nodes {
 		if n.schedulable {
-			total.add(n.amount, 1)
+			total.add(n.amount)
 			if u := c.used[n.name]; u != nil {
-				used.add(u.amount(), 1)
+				used.add(u.amount())
 			}
 		}
 	}

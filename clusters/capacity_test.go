@@ -140,12 +140,12 @@ func TestCapacityNeverDrifts(t *testing.T) {
 		var total, used amount
 		for _, n := range nodes {
 			if !n.Spec.Unschedulable {
-				total.add(amountOf(n.Status.Allocatable), 1)
+				total.add(amountOf(n.Status.Allocatable))
 			}
 		}
 		for _, p := range pods {
 			if n := nodes[p.Spec.NodeName]; n != nil && !n.Spec.Unschedulable {
-				used.add(amountOf(p.Spec.Containers[0].Resources.Requests), 1)
+				used.add(amountOf(p.Spec.Containers[0].Resources.Requests))
 			}
 		}
 		gotTotal, gotUsed := c.sums()

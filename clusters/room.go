@@ -69,6 +69,13 @@ func (r *Room) Scheduled(run string) Scheduled { return r.scheduled[run] }
 // Room is what is free now. Pods of the runs given are counted as gone.
 func (m *Member) Room(without ...string) *Room { return m.capacity.roomWithout(without) }
 
+// RoomState is that of Room.
+func (m *Member) RoomState() RoomState {
+	m.capacity.mu.Lock()
+	defer m.capacity.mu.Unlock()
+	return m.capacity.state()
+}
+
 func (c *capacity) roomWithout(without []string) *Room {
 	c.mu.Lock()
 	defer c.mu.Unlock()

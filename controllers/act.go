@@ -114,6 +114,9 @@ func (p *pass) look(ctx context.Context, s *site) {
 	if s.step.Action == runs.Begin {
 		p.awaitReferences(ctx, s)
 	}
+	if !s.still {
+		s.step = p.gate(s, s.step)
+	}
 }
 
 func (p *pass) key(s *site) types.NamespacedName {

@@ -48,7 +48,10 @@ type FleetMiniClusterReconciler struct {
 	HubUID    string
 	Recorder  events.EventRecorder
 	Now       func() time.Time
+	// Wake has those looked at that wait for room on a member and may have it now. It may be nil.
+	Wake func(member string)
 
+	book            book
 	placeholderOnce sync.Once
 	placeholder     []byte
 
@@ -58,10 +61,12 @@ type FleetMiniClusterReconciler struct {
 	copiesSeen sync.Map
 }
 
-func (r *FleetMiniClusterReconciler) setUp(mgr mcmanager.Manager, news *notifier[mcreconcile.Request], workers int) error {
+func (r *FleetMiniClusterReconciler) setUp(mgr mcmanager.Manager, news, room *notifier[mcreconcile.Request], workers int) error {
 	if err := r.Provider.IndexCopies(context.Background()); err != nil {
 		return err
 	}
+	room.requests, r.Wake = r.waitingOn, room.notify
+	r.Provider.OnRoom(room.notify)
 	news.requests = func(ctx context.Context, member string) []mcreconcile.Request {
 		return requests(r.usersOfMember(ctx, member))
 	}
@@ -79,6 +84,7 @@ func (r *FleetMiniClusterReconciler) setUp(mgr mcmanager.Manager, news *notifier
 		Watches(&v1alpha1.GitSource{}, r.onHub(r.usersOfSource), append(local, mcbuilder.WithPredicates(sourceAllowanceChanged))...).
 		Watches(&corev1.Namespace{}, r.onHub(r.usersOfNamespace), append(local, mcbuilder.WithPredicates(allowanceChanged))...).
 		WatchesRawSource(news.source()).
+		WatchesRawSource(room.source()).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			MaxConcurrentReconciles: workers, RateLimiter: rateLimiter[mcreconcile.Request](), LogConstructor: quiet(mgr.GetLogger()),
 		})
@@ -195,11 +201,13 @@ func (r *FleetMiniClusterReconciler) Reconcile(ctx context.Context, req mcreconc
 	fmc := &v1alpha1.FleetMiniCluster{}
 	if err := r.Client.Get(ctx, req.NamespacedName, fmc); err != nil {
 		if apierrors.IsNotFound(err) {
+			r.leaveBook(req.NamespacedName, false)
 			err = r.lostOwner(ctx, req.NamespacedName)
 		}
 		return reconcile.Result{}, err
 	}
 	if !fmc.DeletionTimestamp.IsZero() {
+		r.leaveBook(req.NamespacedName, true)
 		return r.finalize(ctx, fmc)
 	}
 	if controllerutil.AddFinalizer(fmc, v1alpha1.Finalizer) {
@@ -216,6 +224,7 @@ func (r *FleetMiniClusterReconciler) Reconcile(ctx context.Context, req mcreconc
 	if err := p.write(ctx); err != nil {
 		return retryConflict(err)
 	}
+	p.settle()
 	actErr = errors.Join(actErr, p.releaseElsewhere(ctx))
 	if errors.Is(actErr, errBehind) {
 		return retryConflict(errBehind)

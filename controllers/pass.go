@@ -24,6 +24,7 @@ import (
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/internal/fit"
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/words"
@@ -48,6 +49,8 @@ type pass struct {
 	sites    []*site
 	events   []note
 	again    time.Duration // when to look again although nothing happens; 0: not
+	pods     *fit.Gang     // what it will run, once that was needed
+	lacking  []string      // members that would be chosen if they had room
 }
 
 // site is a member as this pass sees it.

@@ -2,10 +2,18 @@ package controllers_test
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
@@ -37,6 +45,196 @@ func (w *world) rejections(ctx context.Context, name string) map[string]string {
 	}
 	return out
 }
+
+// readyMessage is that of the condition Ready of a FleetMiniCluster.
+func (w *world) readyMessage(ctx context.Context, name string) string {
+	if c := meta.FindStatusCondition(w.get(ctx, name).Status.Conditions, v1alpha1.ConditionReady); c != nil {
+		return c.Message
+	}
+	return ""
+}
+
+// asking is a MiniCluster of so many pods that ask for so much CPU each, on one member.
+func (w *world) asking(name string, pods int32, cpu string, annotations map[string]string) *v1alpha1.FleetMiniCluster {
+	f := w.fmc(name, annotations)
+	f.Spec.Placement.NumberOfClusters = ptr.To[int32](1)
+	f.Spec.MiniCluster.Size = pods
+	f.Spec.MiniCluster.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+	return f
+}
+
+// occupy runs a pod of somebody else's on alpine, and returns it.
+func (w *world) occupy(ctx context.Context, name, cpu string) *corev1.Pod {
+	GinkgoHelper()
+	cluster, namespace := "alpine", w.name+"-other"
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	Expect(client.IgnoreAlreadyExists(admins[cluster].Create(ctx, ns))).To(Succeed())
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: held},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "example.org/other", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
+		}}}},
+	}
+	Expect(admins[cluster].Create(ctx, p)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { vacate(ctx, p) })
+	Eventually(func() string {
+		_ = admins[cluster].Get(ctx, client.ObjectKeyFromObject(p), p)
+		return p.Spec.NodeName
+	}).ShouldNot(BeEmpty())
+	return p
+}
+
+// vacate deletes a pod on alpine, and waits until it is gone.
+func vacate(ctx context.Context, p *corev1.Pod) {
+	GinkgoHelper()
+	const cluster = "alpine"
+	Expect(client.IgnoreNotFound(admins[cluster].Delete(ctx, p, client.GracePeriodSeconds(0)))).To(Succeed())
+	Eventually(func() bool {
+		return apierrors.IsNotFound(admins[cluster].Get(ctx, client.ObjectKeyFromObject(p), &corev1.Pod{}))
+	}).Should(BeTrue())
+}
+
+// freeCPU waits until member a says that so much CPU is free of all that it has.
+func (w *world) freeCPU(ctx context.Context, want string) {
+	GinkgoHelper()
+	Eventually(func() string {
+		if c := w.memberCluster(ctx, "a").Status.Capacity; c != nil {
+			return c.CPU
+		}
+		return ""
+	}).Should(Equal(want))
+}
+
+var _ = Describe("A MiniCluster that has no room", func() {
+	const waits = "False InsufficientCapacity OutOfSync Missing 0/1"
+	var w *world
+	BeforeEach(func(ctx SpecContext) {
+		w = newWorld(ctx)
+		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
+		w.freeCPU(ctx, "64/64") // what earlier tests ran is gone
+	})
+	AfterEach(func(ctx SpecContext) {
+		Expect(hub.DeleteAllOf(ctx, &v1alpha1.FleetMiniCluster{}, client.InNamespace(w.name))).To(Succeed())
+		Eventually(func() int {
+			var list v1alpha1.FleetMiniClusterList
+			_ = hub.List(ctx, &list, client.InNamespace(w.name))
+			return len(list.Items)
+		}).Should(BeZero())
+	})
+
+	It("waits, says what is missing, and starts when room appears", func(ctx SpecContext) {
+		other := w.occupy(ctx, "other", "20")
+		w.freeCPU(ctx, "44/64")
+		Expect(hub.Create(ctx, w.asking("big", 4, "15", brief))).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "big").Should(Equal(waits))
+		Expect(w.readyMessage(ctx, "big")).To(ContainSubstring(w.member("a") + ": 2 of 4 pods fit; 1 CPU short on alpine"))
+		Expect(w.get(ctx, "big").Status.Placement.Waiting).To(HaveLen(1))
+		Expect(w.get(ctx, "big").Status.Runs).To(BeEmpty())
+		Consistently(func() int { return jobsMade("alpine", w.name) }).Should(BeZero())
+
+		vacate(ctx, other)
+		Eventually(w.line).WithArguments(ctx, "big").WithTimeout(10 * time.Second).Should(Equal("True Succeeded Synced Healthy 1/1"))
+		Expect(jobsMade("alpine", w.name)).To(Equal(1))
+		Expect(w.get(ctx, "big").Status.Placement.Waiting).To(BeEmpty())
+	})
+
+	It("never gets the room of another that started at the same time", func(ctx SpecContext) {
+		for i := range 6 {
+			Expect(hub.Create(ctx, w.asking(fmt.Sprintf("rival-%d", i), 2, "16", held))).To(Succeed())
+		}
+		states := func() map[string]int {
+			out := map[string]int{}
+			for i := range 6 {
+				out[w.line(ctx, fmt.Sprintf("rival-%d", i))]++
+			}
+			return out
+		}
+		Eventually(states).Should(Equal(map[string]int{"True Synced Synced Progressing 1/1": 2, waits: 4}))
+		Consistently(func() int { return jobsMade("alpine", w.name) }).Should(Equal(2))
+	})
+
+	It("goes before those of a lower priority, which take no room from it", func(ctx SpecContext) {
+		first := w.occupy(ctx, "first", "30")
+		second := w.occupy(ctx, "second", "30")
+		w.freeCPU(ctx, "4/64")
+		Expect(hub.Create(ctx, w.asking("low", 2, "10", held))).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "low").Should(Equal(waits))
+		high := w.asking("high", 4, "15", held)
+		high.Spec.Priority = 7
+		Expect(hub.Create(ctx, high)).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "high").Should(Equal(waits))
+
+		vacate(ctx, first) // room for the low one, and not for the high one
+		Eventually(w.readyMessage).WithArguments(ctx, "low").Should(And(ContainSubstring("kept for "+w.name+"/high"), ContainSubstring("priority 7")))
+		Consistently(w.line).WithArguments(ctx, "low").Should(Equal(waits))
+		vacate(ctx, second)
+		Eventually(w.line).WithArguments(ctx, "high").Should(Equal("True Synced Synced Progressing 1/1"))
+		Eventually(w.readyMessage).WithArguments(ctx, "low").WithTimeout(90 * time.Second).Should(ContainSubstring("0 of 2 pods fit; 6 CPU short on alpine"))
+		Expect(hub.Delete(ctx, w.get(ctx, "high"))).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "low").Should(Equal("True Synced Synced Progressing 1/1"))
+	})
+
+	It("holds up nobody if it never could have room, and nobody on other nodes", func(ctx SpecContext) {
+		huge := w.asking("huge", 1, "65", brief)
+		huge.Spec.Priority = 9
+		Expect(hub.Create(ctx, huge)).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "huge").Should(Equal(waits))
+		Expect(w.readyMessage(ctx, "huge")).To(ContainSubstring("even if nothing else ran there, they would not fit"))
+		Expect(hub.Create(ctx, w.asking("small", 1, "1", brief))).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "small").Should(Equal("True Succeeded Synced Healthy 1/1"))
+	})
+
+	It("finds its room taken after a restart of MiniFleet, too", func(ctx SpecContext) {
+		first := w.asking("first", 3, "20", held)
+		first.Spec.MiniCluster.Pod.SchedulerName = "nobody" // so that only the hub knows what its pods will take
+		Expect(hub.Create(ctx, first)).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "first").Should(Equal("True Synced Synced Progressing 1/1"))
+		Expect(minifleet.Kill()).To(Succeed())
+		Expect(hub.Create(ctx, w.asking("second", 2, "20", brief))).To(Succeed())
+		startMinifleet(labs.Cluster("hub").Kubeconfig())
+		Eventually(w.line).WithArguments(ctx, "second").Should(Equal(waits))
+		Expect(w.readyMessage(ctx, "second")).To(ContainSubstring("0 of 2 pods fit; 16 CPU short on alpine"))
+		Expect(hub.Delete(ctx, w.get(ctx, "first"))).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "second").Should(Equal("True Succeeded Synced Healthy 1/1"))
+	})
+
+	It("is placed where there is room, or where nobody looks", func(ctx SpecContext) {
+		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
+		w.occupy(ctx, "other", "60")
+		w.freeCPU(ctx, "4/64")
+		for i := range 2 {
+			Expect(hub.Create(ctx, w.asking(fmt.Sprintf("elsewhere-%d", i), 4, "8", held))).To(Succeed())
+		}
+		for i := range 2 {
+			Eventually(w.line).WithArguments(ctx, fmt.Sprintf("elsewhere-%d", i)).Should(Equal("True Synced Synced Progressing 1/1"))
+		}
+		Expect(jobsMade("basalt", w.name)).To(Equal(2))
+		Expect(hub.Create(ctx, w.asking("late", 1, "5", held))).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "late").Should(Equal(waits))
+		// The nearest miss first: both take none of its pods, so by name.
+		Expect(w.readyMessage(ctx, "late")).To(ContainSubstring(w.member("b") + ": 0 of 1 pods fit; 5 CPU short on basalt"))
+		Eventually(func() error {
+			m := w.memberCluster(ctx, "b")
+			m.Spec.Capacity = v1alpha1.CapacityNone
+			return hub.Update(ctx, m)
+		}).Should(Succeed())
+		Eventually(w.line).WithArguments(ctx, "late").Should(Equal("True Synced Synced Progressing 1/1"))
+		Expect(job(ctx, "basalt", w.name, "late")).NotTo(BeNil())
+	})
+
+	It("begins on each of all members as each has room", func(ctx SpecContext) {
+		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
+		other := w.occupy(ctx, "other", "60")
+		w.freeCPU(ctx, "4/64")
+		all := w.asking("all", 1, "8", brief)
+		all.Spec.Placement.NumberOfClusters = nil
+		Expect(hub.Create(ctx, all)).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "all").Should(Equal("False InsufficientCapacity Synced Healthy 1/2"))
+		vacate(ctx, other)
+		Eventually(w.line).WithArguments(ctx, "all").Should(Equal("True Succeeded Synced Healthy 2/2"))
+		Expect(jobsMade("alpine", w.name) + jobsMade("basalt", w.name)).To(Equal(2))
+	})
+})
 
 var _ = Describe("Placement", func() {
 	It("keeps new runs away from taints, and leaves runs that exist", func(ctx SpecContext) {

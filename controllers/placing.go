@@ -10,52 +10,60 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/placement"
 	"github.com/minifleet/minifleet/internal/rollup"
-	"github.com/minifleet/minifleet/internal/runs"
 )
 
 // mostTold is how many members a decision tells about, of those chosen and of those rejected.
 const mostTold = 20
 
-// place decides which members are chosen. Members that have a run for what is wanted stay chosen.
+// place decides which members are chosen, and takes the room for what is about to begin there. Members that
+// have a run for what is wanted stay chosen.
 func (p *pass) place(ctx context.Context, members []v1alpha1.MemberCluster) error {
 	spec, err := p.placementSpec(ctx)
 	if err != nil || spec == nil {
 		return err
 	}
-	in := placement.Input{Key: string(p.fmc.UID), Spec: *spec}
-	live := map[string]int{}
-	if balances(spec) {
-		if live, err = p.r.liveRuns(ctx); err != nil {
-			return err
-		}
+	book := &p.r.book
+	book.mu.Lock()
+	defer book.mu.Unlock()
+	if err := p.r.prime(ctx); err != nil {
+		return err
 	}
-	for i := range members {
-		unfit, passing := p.unfit(&members[i])
-		in.Candidates = append(in.Candidates, placement.Candidate{
-			Name: members[i].Name, Labels: members[i].Labels, Taints: members[i].Spec.Taints,
-			Unfit: unfit, Passing: passing, Away: members[i].Spec.Suspend || !members[i].DeletionTimestamp.IsZero(),
-			Runs: live[members[i].Name],
-		})
-	}
+	in := placement.Input{Key: string(p.fmc.UID), Spec: *spec, Candidates: p.candidates(members)}
 	if p.decision != nil {
 		in.Prefer, in.Kept = p.decision.Clusters, p.decision.Decisions
 	}
 	in.Keep = p.ledger.Keepers(p.wanted, in.Prefer)
+	if !p.wanted.Suspend { // what does not begin needs no room
+		in.Room = p.room
+	}
 	d, err := placement.Decide(in)
 	if err != nil {
 		p.problem, p.stalled = &rollup.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "placement: " + err.Error()}, true
-		return nil //nolint:nilerr // the object's problem, which its status tells
+		return nil
 	}
 	if len(d.Clusters) == 0 && d.Matching == 0 {
 		p.problem = &rollup.Problem{Reason: v1alpha1.ReasonNoClusterMatches, Message: noMatch(spec, len(members), d.Rejected)}
 	}
 	p.decide(spec, d)
+	p.take(in.Keep)
 	return nil
+}
+
+func (p *pass) candidates(members []v1alpha1.MemberCluster) []placement.Candidate {
+	var out []placement.Candidate
+	for i := range members {
+		m := &members[i]
+		unfit, passing := p.unfit(m)
+		out = append(out, placement.Candidate{
+			Name: m.Name, Labels: m.Labels, Taints: m.Spec.Taints, Unfit: unfit, Passing: passing,
+			Away: m.Spec.Suspend || !m.DeletionTimestamp.IsZero(), Runs: p.r.book.liveRuns(m.Name),
+		})
+	}
+	return out
 }
 
 // decide puts a decision on record.
@@ -65,6 +73,11 @@ func (p *pass) decide(spec *v1alpha1.PlacementSpec, d placement.Decision) {
 		Wanted:    int32(d.Wanted), //nolint:gosec // far fewer than 2³¹ members
 		Decisions: d.Reasons[:min(len(d.Reasons), mostTold)],
 		Open:      spec.NumberOfClusters == nil, Rejected: d.Rejected[:min(len(d.Rejected), mostTold)],
+		Waiting: d.Waiting[:min(len(d.Waiting), mostTold)],
+	}
+	p.lacking = nil
+	for _, w := range d.Waiting {
+		p.lacking = append(p.lacking, w.Name)
 	}
 	if next.Clusters == nil {
 		next.Clusters = []string{}
@@ -90,27 +103,6 @@ func noMatch(spec *v1alpha1.PlacementSpec, members int, rejected []v1alpha1.Reje
 		why += "; " + r.Name + ": " + r.Reason
 	}
 	return fmt.Sprintf("none of %d MemberClusters may be chosen: change the placement, or labels or taints of a member%s", members, why)
-}
-
-func balances(spec *v1alpha1.PlacementSpec) bool {
-	return slices.ContainsFunc(spec.PrioritizerPolicy.Configurations, func(c v1alpha1.PrioritizerConfig) bool {
-		return c.ScoreCoordinate.BuiltIn == v1alpha1.Balance
-	})
-}
-
-// liveRuns is how many runs of this fleet are live on each member.
-func (r *FleetMiniClusterReconciler) liveRuns(ctx context.Context) (map[string]int, error) {
-	var list v1alpha1.FleetMiniClusterList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing FleetMiniClusters: %w", err)
-	}
-	out := map[string]int{}
-	for i := range list.Items {
-		for _, member := range runs.Ledger(list.Items[i].Status.Runs).Live() {
-			out[member]++
-		}
-	}
-	return out, nil
 }
 
 // placementSpec is nil, and a problem is set, if the object names a Placement that is not there. Then what
@@ -161,6 +153,9 @@ func (p *pass) unfit(m *v1alpha1.MemberCluster) (why string, passing bool) {
 	}
 	if _, err := p.r.Provider.Member(m.Name); err != nil {
 		return "is not connected", true
+	}
+	if p.unlisted(m.Name) {
+		return unlisted, true
 	}
 	return "", false
 }

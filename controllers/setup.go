@@ -126,10 +126,11 @@ func managerOptions(o Options, scheme *runtime.Scheme) manager.Options {
 }
 
 // news is what connections have to tell: everything to the MemberCluster controller, and who comes and
-// goes to the FleetMiniCluster controller.
+// goes, and where there is other room, to the FleetMiniCluster controller.
 type news struct {
 	members notifier[reconcile.Request]
 	fleet   notifier[mcreconcile.Request]
+	room    notifier[mcreconcile.Request]
 }
 
 func (n *news) bring(member string, reachability bool) {
@@ -153,7 +154,7 @@ func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, news *
 		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: provider, HubUID: hubUID,
 		Recorder: recorder, Now: o.Now, sources: newSources(local.GetAPIReader(), o.FollowInterval, o.Now),
 	}
-	if err := fleet.setUp(mgr, &news.fleet, o.Workers); err != nil {
+	if err := fleet.setUp(mgr, &news.fleet, &news.room, o.Workers); err != nil {
 		return fmt.Errorf("setting up the FleetMiniCluster controller: %w", err)
 	}
 	sources := &GitSourceReconciler{

@@ -35,6 +35,7 @@ const (
 	ReasonPlacementNotFound    = "PlacementNotFound"
 	ReasonNoClusterMatches     = "NoClusterMatches"
 	ReasonNotEnoughClusters    = "NotEnoughClusters"
+	ReasonInsufficientCapacity = "InsufficientCapacity"
 	ReasonPlaced               = "Placed"
 	ReasonSynced               = "Synced"
 	ReasonWaitingForCompletion = "WaitingForCompletion"

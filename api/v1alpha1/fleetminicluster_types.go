@@ -78,6 +78,11 @@ type FleetMiniClusterSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	DeletionDeadlineSeconds *int32 `json:"deletionDeadlineSeconds,omitempty"`
+
+	// Priority among those that wait for room on the same nodes: the higher one starts first; of equals, the
+	// older one. Nothing that runs is stopped for it.
+	// +optional
+	Priority int32 `json:"priority,omitempty"`
 }
 
 // DefaultDeletionDeadlineSeconds stands in for an unset DeletionDeadlineSeconds.
@@ -284,6 +289,11 @@ type PlacementDecision struct {
 	// +optional
 	// +listType=atomic
 	Rejected []RejectedCluster `json:"rejected,omitempty"`
+	// Waiting are members that would be chosen if they had room, each with what is missing there: the nearest
+	// miss first, at most 20 of them. The MiniCluster starts when one of them has room.
+	// +optional
+	// +listType=atomic
+	Waiting []RejectedCluster `json:"waiting,omitempty"`
 }
 
 // Summary is for the columns of `kubectl get`.

@@ -166,7 +166,7 @@ const (
 
 // Prioritizer is a score that MiniFleet computes.
 //
-// +kubebuilder:validation:Enum=Steady;Balance
+// +kubebuilder:validation:Enum=Steady;Balance;FreeCPU;FreeMemory;FreeGPU
 type Prioritizer string
 
 const (
@@ -174,6 +174,13 @@ const (
 	Steady Prioritizer = "Steady"
 	// Balance scores 100 where no run of this fleet is live, and -100 where most of them are.
 	Balance Prioritizer = "Balance"
+	// FreeCPU scores 100 where most CPU is free on nodes that take pods of the MiniCluster, -100 where none is,
+	// and 0 where it is not known. Room that is too small or of the wrong kind for its pods does not count.
+	FreeCPU Prioritizer = "FreeCPU"
+	// FreeMemory is the same for memory.
+	FreeMemory Prioritizer = "FreeMemory"
+	// FreeGPU is the same for extended resources whose name ends in /gpu.
+	FreeGPU Prioritizer = "FreeGPU"
 )
 
 // ScoreCoordinate says where a score comes from.

@@ -32,6 +32,19 @@ type Candidate struct {
 	Runs int
 }
 
+// Room is how the pods of a MiniCluster fit on a member now.
+type Room struct {
+	// Miss is why nothing may begin there for want of room; empty if it may.
+	Miss string
+	// Share of its pods that fit, from 0 to 1.
+	Share float64
+	// Free is what is free on nodes that take at least one of the pods; nil where it is not known.
+	Free *Free
+}
+
+// Free is CPU in millicores, memory in bytes, and GPUs.
+type Free struct{ CPU, Memory, GPU int64 }
+
 // Input is all that a decision depends on.
 type Input struct {
 	// Key tells MiniClusters apart, so that each has an order of members of its own.
@@ -47,6 +60,9 @@ type Input struct {
 	Prefer []string
 	// Kept are the decisions that are on record for members to keep. They are not made anew.
 	Kept []v1alpha1.ClusterDecision
+	// Room tells how it fits on a member, if that matters: it is asked at most once for each member, and for
+	// none that is kept. It gives the same answer however often it is asked. Nil: it fits everywhere.
+	Room func(name string) Room
 }
 
 // Decision is which members run it.
@@ -61,6 +77,8 @@ type Decision struct {
 	Matching int
 	// Rejected are the members that were not chosen, by name.
 	Rejected []v1alpha1.RejectedCluster
+	// Waiting are those of Rejected that would be chosen if they had room, nearest miss first.
+	Waiting []v1alpha1.RejectedCluster
 }
 
 // Decide chooses members. A member is chosen if it is to be kept; if not, it must match, be fit, and come
@@ -70,6 +88,7 @@ func Decide(in Input) (Decision, error) {
 	if err != nil {
 		return Decision{}, fmt.Errorf("clusterSelector: %w", err)
 	}
+	in.Room = once(in.Room)
 	d := Decision{Clusters: slices.Clone(in.Keep), Reasons: in.kept()}
 	matching := in.sift(selector, &d)
 	d.Matching = len(matching)
@@ -89,9 +108,16 @@ func Decide(in Input) (Decision, error) {
 // choose takes one member after the other, each time the first in an order that depends, if spread is asked
 // for, on those taken before.
 func (in Input) choose(matching []Candidate, d *Decision) {
-	rest := in.rank(matching)
+	if len(d.Clusters) >= d.Wanted {
+		for _, c := range matching {
+			if !slices.Contains(in.Keep, c.Name) {
+				d.notNeeded(c.Name)
+			}
+		}
+		return
+	}
 	spread := newSpread(in, matching)
-	rest = slices.DeleteFunc(rest, func(r ranked) bool { return slices.Contains(in.Keep, r.Name) })
+	rest := in.rank(slices.DeleteFunc(slices.Clone(matching), func(c Candidate) bool { return slices.Contains(in.Keep, c.Name) }))
 	for len(rest) > 0 {
 		i := spread.first(rest)
 		c := rest[i]
@@ -99,16 +125,41 @@ func (in Input) choose(matching []Candidate, d *Decision) {
 		switch {
 		// First, so that the reason does not change with the members' health while nothing is needed of them.
 		case len(d.Clusters) >= d.Wanted:
-			d.reject(c.Name, fmt.Sprintf("not needed: %d of %d chosen", len(d.Clusters), d.Wanted))
+			d.notNeeded(c.Name)
 		case c.Unfit != "" && (!c.Passing || !slices.Contains(in.Prefer, c.Name)):
 			d.reject(c.Name, c.Unfit)
 		case spread.forbids(c.Candidate) != "":
 			d.reject(c.Name, spread.forbids(c.Candidate))
+		case in.Room(c.Name).Miss != "":
+			d.reject(c.Name, in.Room(c.Name).Miss)
+			d.Waiting = append(d.Waiting, d.Rejected[len(d.Rejected)-1])
 		default:
 			d.Clusters = append(d.Clusters, c.Name)
 			d.Reasons = append(d.Reasons, v1alpha1.ClusterDecision{Name: c.Name, Score: c.score, Reason: c.why})
 			spread.add(c.Candidate)
 		}
+	}
+	if len(d.Clusters) >= d.Wanted {
+		d.Waiting = nil // others had room
+	}
+	slices.SortStableFunc(d.Waiting, func(a, b v1alpha1.RejectedCluster) int {
+		return cmp.Or(cmp.Compare(in.Room(b.Name).Share, in.Room(a.Name).Share), strings.Compare(a.Name, b.Name))
+	})
+}
+
+// once remembers answers.
+func once(room func(string) Room) func(string) Room {
+	known := map[string]Room{}
+	return func(name string) Room {
+		if room == nil {
+			return Room{Share: 1}
+		}
+		r, ok := known[name]
+		if !ok {
+			r = room(name)
+			known[name] = r
+		}
+		return r
 	}
 }
 
@@ -181,6 +232,10 @@ func (in Input) missing(d *Decision) int {
 		n++
 	}
 	return n
+}
+
+func (d *Decision) notNeeded(name string) {
+	d.reject(name, fmt.Sprintf("not needed: %d of %d chosen", len(d.Clusters), d.Wanted))
 }
 
 func (d *Decision) reject(name, reason string) {

@@ -210,6 +210,74 @@ func TestScores(t *testing.T) {
 	}
 }
 
+func TestRoom(t *testing.T) {
+	type rooms = map[string]placement.Room
+	free := func(cpu, memory, gpu int64) *placement.Free {
+		return &placement.Free{CPU: cpu * 1000, Memory: memory << 30, GPU: gpu}
+	}
+	full := func(share float64) placement.Room { return placement.Room{Miss: "is full", Share: share} }
+	cases := map[string]struct {
+		rooms    rooms
+		prefer   []string
+		n        int32
+		config   v1alpha1.Prioritizer
+		clusters []string
+		waiting  []string
+		why      string // of the first
+	}{
+		"where there is room":       {rooms: rooms{"alpine": full(0), "cinder": full(0.9)}, n: 1, clusters: []string{"basalt"}},
+		"nowhere":                   {rooms: rooms{"alpine": full(0.5), "basalt": full(0), "cinder": full(0.9)}, n: 1, waiting: []string{"cinder", "alpine", "basalt"}},
+		"some of all":               {rooms: rooms{"alpine": full(0.5)}, clusters: []string{"basalt", "cinder"}, waiting: []string{"alpine"}},
+		"preferred, but full":       {rooms: rooms{"alpine": full(0)}, prefer: []string{"alpine", "cinder"}, n: 1, clusters: []string{"cinder"}},
+		"most CPU":                  {rooms: rooms{"alpine": {Free: free(8, 1, 1)}, "basalt": {Free: free(4, 2, 1)}, "cinder": {Free: free(2, 3, 2)}}, n: 1, config: v1alpha1.FreeCPU, clusters: []string{"alpine"}, why: "FreeCPU 10×100 (8 CPU free), Steady 0"},
+		"most memory":               {rooms: rooms{"alpine": {Free: free(8, 1, 1)}, "basalt": {Free: free(4, 3, 1)}, "cinder": {Free: free(2, 2, 2)}}, n: 1, config: v1alpha1.FreeMemory, clusters: []string{"basalt"}, why: "FreeMemory 10×100 (3Gi memory free), Steady 0"},
+		"most GPUs":                 {rooms: rooms{"alpine": {Free: free(8, 1, 1)}, "basalt": {Free: free(4, 3, 1)}, "cinder": {Free: free(2, 2, 2)}}, n: 1, config: v1alpha1.FreeGPU, clusters: []string{"cinder"}, why: "FreeGPU 10×100 (2 GPUs free), Steady 0"},
+		"unknown is in the middle":  {rooms: rooms{"alpine": {Free: free(8, 1, 1)}, "basalt": {}, "cinder": {Free: free(2, 2, 2)}}, n: 2, config: v1alpha1.FreeCPU, clusters: []string{"alpine", "basalt"}},
+		"a great score is no room":  {rooms: rooms{"alpine": {Free: free(8, 1, 1), Miss: "is full"}, "basalt": {Free: free(4, 3, 1)}, "cinder": {Free: free(2, 2, 2)}}, n: 1, config: v1alpha1.FreeCPU, clusters: []string{"basalt"}, why: "FreeCPU 10×0 (4 CPU free), Steady 0"},
+		"steady is worth less here": {rooms: rooms{"alpine": {Free: free(8, 1, 1)}, "basalt": {Free: free(4, 3, 1)}, "cinder": {Free: free(2, 2, 2)}}, prefer: []string{"cinder"}, n: 1, config: v1alpha1.FreeCPU, clusters: []string{"alpine"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			asked := map[string]int{}
+			in := placement.Input{Candidates: fleet, Prefer: c.prefer, Room: func(name string) placement.Room {
+				asked[name]++
+				return c.rooms[name]
+			}}
+			if c.n > 0 {
+				in.Spec.NumberOfClusters = &c.n
+			}
+			if c.config != "" {
+				in.Spec.PrioritizerPolicy.Configurations = []v1alpha1.PrioritizerConfig{builtIn(c.config, 10)}
+			}
+			d := decide(t, in)
+			if diff := cmp.Diff(c.clusters, slices.Sorted(slices.Values(d.Clusters))); diff != "" {
+				t.Error(diff)
+			}
+			var waiting []string
+			for _, w := range d.Waiting {
+				waiting = append(waiting, w.Name)
+			}
+			if diff := cmp.Diff(c.waiting, waiting); diff != "" {
+				t.Error(diff)
+			}
+			if c.why != "" && d.Reasons[0].Reason != c.why {
+				t.Errorf("%q, want %q", d.Reasons[0].Reason, c.why)
+			}
+			for name, n := range asked {
+				if n > 1 {
+					t.Errorf("%s was looked at %d times", name, n)
+				}
+			}
+		})
+	}
+	in := placement.Input{Candidates: fleet, Keep: []string{"alpine"}, Spec: v1alpha1.PlacementSpec{NumberOfClusters: ptr.To[int32](1)}}
+	in.Room = func(name string) placement.Room {
+		t.Errorf("%s is looked at although nothing is to be chosen", name)
+		return placement.Room{}
+	}
+	decide(t, in)
+}
+
 func TestReasonsOnRecordStay(t *testing.T) {
 	kept := []v1alpha1.ClusterDecision{{Name: "basalt", Score: 42, Reason: "as it was"}}
 	d := decide(t, placement.Input{Candidates: fleet, Keep: []string{"basalt", "cinder"}, Kept: kept, Spec: v1alpha1.PlacementSpec{NumberOfClusters: ptr.To[int32](2)}})
@@ -325,6 +393,18 @@ func randomInput(r *rand.Rand) placement.Input {
 		in.Spec.PrioritizerPolicy.Configurations = append(in.Spec.PrioritizerPolicy.Configurations,
 			costs("cost", int32(r.IntN(21)-10)), builtIn(v1alpha1.Balance, int32(r.IntN(21)-10)))
 	}
+	if rooms := r.IntN(1 << 14); r.IntN(2) == 0 {
+		in.Room = func(name string) placement.Room {
+			var i int
+			_, _ = fmt.Sscanf(name, "m%d", &i)
+			out := placement.Room{Share: 1, Free: &placement.Free{CPU: int64(i), Memory: int64(rooms), GPU: int64(rooms % (i + 1))}}
+			if rooms>>i&1 == 1 {
+				out.Miss, out.Share = "is full", float64(i%4)/4
+			}
+			return out
+		}
+		in.Spec.PrioritizerPolicy.Configurations = append(in.Spec.PrioritizerPolicy.Configurations, builtIn(v1alpha1.FreeGPU, 1))
+	}
 	if r.IntN(2) == 0 && in.Spec.NumberOfClusters != nil {
 		action := v1alpha1.ScheduleAnyway
 		if r.IntN(2) == 0 {
@@ -379,11 +459,25 @@ func checkDecision(t *testing.T, in placement.Input, d placement.Decision) {
 			t.Errorf("%s is told of %d times", c.Name, seen[c.Name])
 		}
 	}
+	if len(d.Waiting) > 0 && len(d.Clusters) >= d.Wanted {
+		t.Errorf("it waits for %v although %d of %d are chosen", d.Waiting, len(d.Clusters), d.Wanted)
+	}
+	nearest := 1.0
+	for _, w := range d.Waiting {
+		room := in.Room(w.Name)
+		if w.Reason != room.Miss || room.Miss == "" || room.Share > nearest || !slices.Contains(d.Rejected, w) {
+			t.Errorf("waiting for %v, of %v", w, d.Waiting)
+		}
+		nearest = room.Share
+	}
 	last := int32(1 << 30)
 	for i, name := range d.Clusters[len(in.Keep):] {
 		c := byName[name]
 		if c.Unfit != "" && (!c.Passing || !slices.Contains(in.Prefer, name)) {
 			t.Errorf("%s is chosen although it is unfit", name)
+		}
+		if in.Room != nil && in.Room(name).Miss != "" {
+			t.Errorf("%s is chosen although it has no room", name)
 		}
 		if slices.Contains(in.Spec.ExcludeClusterNames, name) || len(in.Spec.ClusterNames) > 0 && !slices.Contains(in.Spec.ClusterNames, name) {
 			t.Errorf("%s is chosen although names leave it out", name)

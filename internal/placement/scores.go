@@ -66,6 +66,8 @@ func scorerFor(in Input, at v1alpha1.ScoreCoordinate, cs []Candidate) scorer {
 		return newCost(at.Label, cs)
 	case at.BuiltIn == v1alpha1.Balance:
 		return newBalance(cs)
+	case freeOf[at.BuiltIn].of != nil:
+		return newFree(in, freeOf[at.BuiltIn], cs)
 	default:
 		return steadyScore(in.Prefer)
 	}
@@ -125,6 +127,64 @@ func share(part, whole int64, ofNothing int32) int32 {
 	}
 	// Not in integers: bytes times 200 overflow.
 	return worst + int32(float64(best-worst)*(float64(part)/float64(whole)))
+}
+
+// resourceOf is a resource that members may have free.
+type resourceOf struct {
+	of   func(*Free) int64
+	text func(int64) string
+}
+
+var freeOf = map[v1alpha1.Prioritizer]resourceOf{
+	v1alpha1.FreeCPU: {
+		func(f *Free) int64 { return f.CPU },
+		func(n int64) string { return resource.NewMilliQuantity(n, resource.DecimalSI).String() + " CPU" },
+	},
+	v1alpha1.FreeMemory: {
+		func(f *Free) int64 { return f.Memory },
+		func(n int64) string { return resource.NewQuantity(n>>20<<20, resource.BinarySI).String() + " memory" },
+	},
+	v1alpha1.FreeGPU: {
+		func(f *Free) int64 { return f.GPU },
+		func(n int64) string { return fmt.Sprintf("%d GPUs", n) },
+	},
+}
+
+// freeScore prefers members with much that is free, on nodes that the pods may use.
+type freeScore struct {
+	in   Input
+	what resourceOf
+	most int64
+}
+
+func newFree(in Input, what resourceOf, cs []Candidate) freeScore {
+	s := freeScore{in: in, what: what}
+	for _, c := range cs {
+		if n, ok := s.free(c); ok {
+			s.most = max(s.most, n)
+		}
+	}
+	return s
+}
+
+// free is what a member has free, if that is known. Of one that is unfit it is not asked.
+func (s freeScore) free(c Candidate) (int64, bool) {
+	if c.Unfit != "" {
+		return 0, false
+	}
+	f := s.in.Room(c.Name).Free
+	if f == nil {
+		return 0, false
+	}
+	return max(s.what.of(f), 0), true
+}
+
+func (s freeScore) score(c Candidate) (int32, string) {
+	n, ok := s.free(c)
+	if !ok {
+		return 0, "not known"
+	}
+	return share(n, s.most, 0), s.what.text(n) + " free"
 }
 
 // cost prefers members whose label has a low number. It is counted in thousandths.

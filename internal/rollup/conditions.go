@@ -73,6 +73,9 @@ func ready(in Input, s *v1alpha1.FleetMiniClusterStatus) verdict {
 		}
 	}
 	if d := in.Decision; d != nil && len(d.Clusters) < int(d.Wanted) {
+		if len(d.Waiting) > 0 && !in.Wanted.Suspend {
+			return verdict{metav1.ConditionFalse, v1alpha1.ReasonInsufficientCapacity, waiting(d)}
+		}
 		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNotEnoughClusters, fmt.Sprintf(
 			"%d of %d members could be chosen (%s)%s", len(d.Clusters), d.Wanted, orNone(join(d.Clusters)), whyNot(d))}
 	}
@@ -115,6 +118,23 @@ func settled(in Input, s *v1alpha1.FleetMiniClusterStatus) verdict {
 	default:
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSynced, "running on " + join(live) + "; completed on " + join(done)}
 	}
+}
+
+// waiting names what is missing for those that have no room, and then why others were not chosen.
+func waiting(d *v1alpha1.PlacementDecision) string {
+	out := fmt.Sprintf("%d of %d members chosen (%s); waits for room", len(d.Clusters), d.Wanted, orNone(join(d.Clusters)))
+	rest := *d
+	rest.Rejected = slices.DeleteFunc(slices.Clone(d.Rejected), func(r v1alpha1.RejectedCluster) bool {
+		return slices.ContainsFunc(d.Waiting, func(w v1alpha1.RejectedCluster) bool { return w.Name == r.Name })
+	})
+	for i, w := range d.Waiting {
+		if i == 3 {
+			out += fmt.Sprintf("; and %d more, see status.placement.waiting", len(d.Waiting)-i)
+			break
+		}
+		out += "; " + w.Name + ": " + w.Reason
+	}
+	return out + whyNot(&rest)
 }
 
 func whyNot(d *v1alpha1.PlacementDecision) string {

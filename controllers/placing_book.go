@@ -1,0 +1,217 @@
+package controllers
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/internal/fit"
+)
+
+// book keeps who has taken room on members, and who waits for some. It is made anew from the ledgers when
+// the hub starts, and is then kept up by the pass of each FleetMiniCluster. Whoever decides where something
+// goes holds its lock from the look at what is free until the room is taken, so that no two take the same.
+type book struct {
+	mu      sync.Mutex
+	primed  bool
+	claims  map[string]map[types.NamespacedName]claim // by member
+	waiters map[types.NamespacedName]waiter
+	// seen are the members whose room has been known since they were connected.
+	seen map[string]*clusters.Member
+}
+
+// claim is the room of one live run on one member. Pods that have a node are counted there by the member
+// itself, and pods that have succeeded need none: the rest is held for it.
+type claim struct {
+	run  string // its id, empty until it is in the ledger
+	gang fit.Gang
+	done int // pods that have succeeded
+}
+
+// rank is the order of those who wait: the higher priority first, then the older.
+type rank struct {
+	priority int32
+	created  time.Time
+	key      types.NamespacedName
+}
+
+func (r rank) compare(o rank) int {
+	return cmp.Or(cmp.Compare(o.priority, r.priority), r.created.Compare(o.created), strings.Compare(r.key.String(), o.key.String()))
+}
+
+// waiter is a MiniCluster that would begin at once if it had room on one of these members.
+type waiter struct {
+	rank
+	members map[string]fit.Gang
+	// anywhere is set instead of members until it is known where it might go: after a start of the hub.
+	anywhere *fit.Gang
+}
+
+// on is what waits on a member, if anything does.
+func (w *waiter) on(member string) (fit.Gang, bool) {
+	if w.anywhere != nil {
+		return *w.anywhere, true
+	}
+	g, ok := w.members[member]
+	return g, ok
+}
+
+func (w *waiter) same(o *waiter) bool {
+	return w.priority == o.priority && (w.anywhere == nil) == (o.anywhere == nil) &&
+		maps.EqualFunc(w.members, o.members, func(a, b fit.Gang) bool { return a.Pod.Key == b.Pod.Key && a.Size == b.Size })
+}
+
+// claimOf returns the claim of a MiniCluster on a member.
+func (b *book) claimOf(member string, key types.NamespacedName) (claim, bool) {
+	c, ok := b.claims[member][key]
+	return c, ok
+}
+
+func (b *book) claim(member string, key types.NamespacedName, c claim) {
+	if b.claims == nil {
+		b.claims = map[string]map[types.NamespacedName]claim{}
+	}
+	if b.claims[member] == nil {
+		b.claims[member] = map[types.NamespacedName]claim{}
+	}
+	b.claims[member][key] = c
+}
+
+// release gives up what a MiniCluster has claimed, but on the members to keep, and returns where.
+func (b *book) release(key types.NamespacedName, keep func(member string) bool) []string {
+	var out []string
+	for member, claims := range b.claims {
+		if _, ok := claims[key]; ok && !keep(member) {
+			delete(claims, key)
+			out = append(out, member)
+		}
+	}
+	return out
+}
+
+// wait notes that a MiniCluster waits, or, given nil, that it no longer does. It returns the members where
+// that may matter to others.
+func (b *book) wait(key types.NamespacedName, next *waiter) []string {
+	old, had := b.waiters[key]
+	if had && next != nil && old.same(next) || !had && next == nil {
+		return nil
+	}
+	if b.waiters == nil {
+		b.waiters = map[types.NamespacedName]waiter{}
+	}
+	delete(b.waiters, key)
+	if next != nil {
+		b.waiters[key] = *next
+	}
+	switch {
+	case !had:
+		return nil // whoever it is ahead of will find out
+	case old.anywhere != nil:
+		return slices.Collect(maps.Keys(b.seen))
+	default:
+		return slices.Collect(maps.Keys(old.members))
+	}
+}
+
+// nodes are a member's, less the room that others have claimed there. It is nil where that is not known.
+// Pods of the runs in without are counted as gone.
+func (b *book) nodes(m *clusters.Member, self types.NamespacedName, without ...string) ([]fit.Node, clusters.RoomState) {
+	room := m.Room(without...)
+	if room.State != clusters.RoomKnown {
+		return nil, room.State
+	}
+	nodes := make([]fit.Node, len(room.Nodes))
+	for i, n := range room.Nodes {
+		nodes[i] = fit.Node(n)
+		nodes[i].Free = maps.Clone(n.Free)
+	}
+	held, pods := map[string]int{}, map[string]fit.Pod{}
+	hold := func(p fit.Pod, n int) {
+		if n > 0 {
+			held[p.Key] += n
+			pods[p.Key] = p
+		}
+	}
+	for key, c := range b.claims[m.Name] {
+		if key == self {
+			continue
+		}
+		scheduled := room.Scheduled(c.run)
+		hold(c.gang.Pod, c.gang.Size-c.done-scheduled.Pods)
+		if c.gang.Beside != nil {
+			hold(*c.gang.Beside, 1-scheduled.Services)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(held)) {
+		fit.Reserve(nodes, pods[key], held[key])
+	}
+	return nodes, room.State
+}
+
+// ahead is who waits for the same room of a member and comes before a MiniCluster; nil if nobody does. Who
+// would not fit there even if the member were empty holds nobody up.
+func (b *book) ahead(member string, nodes []fit.Node, self rank, gang fit.Gang) *waiter {
+	var first *waiter
+	for key, w := range b.waiters {
+		g, here := w.on(member)
+		if key == self.key || !here || w.compare(self) > 0 || first != nil && w.compare(first.rank) > 0 {
+			continue
+		}
+		if fit.Compete(nodes, g, gang) && fit.Holds(nodes, g) {
+			first = &w
+		}
+	}
+	return first
+}
+
+// startable are those waiting on a member that have room there now, in their order, and the first that has
+// none, whose message is to be kept fresh.
+func (b *book) startable(m *clusters.Member) []types.NamespacedName {
+	var waiting []waiter
+	for _, w := range b.waiters {
+		if _, here := w.on(m.Name); here {
+			waiting = append(waiting, w)
+		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	slices.SortFunc(waiting, func(a, b waiter) int { return a.compare(b.rank) })
+	nodes, state := b.nodes(m, types.NamespacedName{})
+	var out []types.NamespacedName
+	var stuck []fit.Gang
+	told := false
+	for _, w := range waiting {
+		g, _ := w.on(m.Name)
+		switch {
+		case state != clusters.RoomKnown:
+			out = append(out, w.key)
+		case slices.ContainsFunc(stuck, func(s fit.Gang) bool { return fit.Compete(nodes, s, g) }):
+			stuck = append(stuck, g)
+		case fit.Check(nodes, g).Fits:
+			out = append(out, w.key)
+			fit.Reserve(nodes, g.Pod, g.Size)
+		default:
+			if fit.Holds(nodes, g) {
+				stuck = append(stuck, g)
+			}
+			if !told {
+				out, told = append(out, w.key), true
+			}
+		}
+	}
+	return out
+}
+
+// turn says who is ahead, for people.
+func (w *waiter) turn() string {
+	return fmt.Sprintf("its room is kept for %s, which waits for it and comes first (priority %d, created %s)",
+		w.key, w.priority, w.created.UTC().Format(time.RFC3339))
+}

@@ -1,0 +1,326 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/internal/fit"
+	"github.com/minifleet/minifleet/internal/placement"
+	"github.com/minifleet/minifleet/internal/render"
+	"github.com/minifleet/minifleet/internal/runs"
+	"github.com/minifleet/minifleet/internal/words"
+)
+
+// waitInterval is how often those that wait for room look by themselves, so that what they say of it is
+// never old.
+const waitInterval = time.Minute
+
+func rankOf(fmc *v1alpha1.FleetMiniCluster) rank {
+	return rank{priority: fmc.Spec.Priority, created: fmc.CreationTimestamp.Time, key: client.ObjectKeyFromObject(fmc)}
+}
+
+// gangOf is the pods that a MiniCluster will have.
+func (r *FleetMiniClusterReconciler) gangOf(fmc *v1alpha1.FleetMiniCluster, spec *fluxv1alpha2.MiniClusterSpec) (fit.Gang, error) {
+	bundle, err := render.Render(render.Input{Name: fmc.Name, Namespace: fmc.Namespace, Spec: *spec, CurveCert: r.anyCert()})
+	if err != nil {
+		return fit.Gang{}, err
+	}
+	return gangOfJob(bundle.Job, bundle.ServicesPod), nil
+}
+
+func gangOfJob(job *batchv1.Job, services *corev1.Pod) fit.Gang {
+	g := fit.Gang{Pod: fit.PodOf(&job.Spec.Template.Spec), Size: int(value(job.Spec.Completions))}
+	if services != nil {
+		p := fit.PodOf(&services.Spec)
+		g.Beside = &p
+	}
+	return g
+}
+
+// gang is the pods that the MiniCluster will have on a member.
+func (p *pass) gang(string) (fit.Gang, error) {
+	if p.pods == nil {
+		g, err := p.r.gangOf(p.fmc, &p.fmc.Spec.MiniCluster)
+		if err != nil {
+			return fit.Gang{}, err
+		}
+		p.pods = &g
+	}
+	return *p.pods, nil
+}
+
+// room tells how the MiniCluster fits on a member now. Its own pods there are counted as gone: a new run
+// begins when the one before has ended. The book is locked.
+func (p *pass) room(name string) placement.Room {
+	anything := placement.Room{Share: 1}
+	m, err := p.r.Provider.Member(name)
+	if err != nil {
+		return anything // it is unfit, or about to be
+	}
+	gang, err := p.gang(name)
+	if err != nil {
+		return anything // which is told when it is to be rendered
+	}
+	nodes, state := p.r.book.nodes(m, client.ObjectKeyFromObject(p.fmc), p.ownRuns(name)...)
+	if state != clusters.RoomKnown {
+		return anything
+	}
+	res := fit.Check(nodes, gang)
+	out := placement.Room{Share: 1, Free: freeOf(res.Free)}
+	if !res.Fits {
+		out.Share = float64(res.Pods) / float64(max(gang.Size, 1))
+		out.Miss = res.Miss
+		if !fit.Holds(nodes, gang) {
+			out.Miss += "; even if nothing else ran there, they would not fit"
+		}
+	} else if w := p.r.book.ahead(name, nodes, rankOf(p.fmc), gang); w != nil {
+		out.Miss = w.turn()
+	}
+	out.Miss = words.Safe(out.Miss, words.Note) // names of nodes and taints are the member's own
+	return out
+}
+
+func freeOf(amounts fit.Amounts) *placement.Free {
+	f := &placement.Free{CPU: amounts[corev1.ResourceCPU], Memory: amounts[corev1.ResourceMemory]}
+	for name, n := range amounts {
+		if strings.HasSuffix(string(name), "/gpu") {
+			f.GPU += n
+		}
+	}
+	return f
+}
+
+// ownRuns are the ids of the MiniCluster's runs on a member.
+func (p *pass) ownRuns(member string) []string {
+	var out []string
+	for i := range p.ledger {
+		if p.ledger[i].Cluster == member {
+			out = append(out, p.ledger[i].ID)
+		}
+	}
+	return out
+}
+
+const unlisted = "its nodes and pods have not been listed yet"
+
+// unlisted says that a member's nodes and pods are still being listed.
+func (p *pass) unlisted(name string) bool {
+	m, err := p.r.Provider.Member(name)
+	return err == nil && m.RoomState() == clusters.RoomPending
+}
+
+// take claims the room for what is about to begin. The book is locked.
+func (p *pass) take(keep []string) {
+	if p.problem != nil || p.wanted.Suspend || p.hold() != "" {
+		return
+	}
+	for _, name := range p.decision.Clusters {
+		last := p.ledger.Last(name)
+		if slices.Contains(keep, name) || last != nil && !last.State.Ended() {
+			continue
+		}
+		if gang, err := p.gang(name); err == nil {
+			p.r.book.claim(name, client.ObjectKeyFromObject(p.fmc), claim{gang: gang})
+		}
+	}
+}
+
+// gate lets a run begin if its room is claimed, or can be. The room of one that follows another on the same
+// member could not be claimed before that had ended.
+func (p *pass) gate(s *site, step runs.Step) runs.Step {
+	if step.Action != runs.Begin {
+		return step
+	}
+	if p.unlisted(s.name) {
+		s.lookAgain(soon)
+		return runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonConnecting, Message: unlisted}
+	}
+	b, key := &p.r.book, client.ObjectKeyFromObject(p.fmc)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c, ok := b.claimOf(s.name, key); ok && c.run == "" {
+		return step
+	}
+	if miss := p.room(s.name).Miss; miss != "" {
+		s.lookAgain(soon) // to be placed anew
+		return runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonInsufficientCapacity, Message: miss}
+	}
+	if gang, err := p.gang(s.name); err == nil {
+		b.claim(s.name, key, claim{gang: gang})
+	}
+	return step
+}
+
+// soon is when to look again at what is known to have changed in this pass.
+const soon = 100 * time.Millisecond
+
+// settle brings the book in line with the ledger that was just written, and wakes those whom it concerns.
+func (p *pass) settle() {
+	b, key := &p.r.book, client.ObjectKeyFromObject(p.fmc)
+	b.mu.Lock()
+	live := map[string]bool{}
+	var concerned []string
+	for _, s := range p.sites {
+		last := p.ledger.Last(s.name)
+		if last == nil || last.State.Ended() || s.job != nil && s.job.RunID == last.ID && (s.job.Finished || s.job.SuspendedByUs) {
+			continue
+		}
+		live[s.name] = true
+		if c, changed := p.liveClaim(s, last); changed {
+			b.claim(s.name, key, c)
+			concerned = append(concerned, s.name) // it may need less than before
+		}
+	}
+	concerned = append(concerned, b.release(key, func(member string) bool { return live[member] })...)
+	concerned = append(concerned, b.wait(key, p.waiter())...)
+	b.mu.Unlock()
+	p.r.wake(concerned)
+	if p.decision != nil && len(p.decision.Waiting) > 0 {
+		p.lookAgain(waitInterval)
+	}
+}
+
+// liveClaim is what a live run has claimed, and whether that is news. The Job knows best what its pods need:
+// the spec may have changed since it was made. The book is locked.
+func (p *pass) liveClaim(s *site, last *v1alpha1.Run) (claim, bool) {
+	old, had := p.r.book.claimOf(s.name, client.ObjectKeyFromObject(p.fmc))
+	next := old
+	next.run = last.ID
+	if s.rawJob != nil && s.job != nil && s.job.RunID == last.ID {
+		next.done = int(s.job.Pods.Succeeded)
+		if !had || old.gang.Size != int(s.job.Size) || old.run != "" && old.run != last.ID {
+			gang := gangOfJob(s.rawJob, nil)
+			gang.Beside = old.gang.Beside
+			next.gang = gang
+		}
+	} else if !had {
+		gang, err := p.gang(s.name)
+		if err != nil {
+			return claim{}, false
+		}
+		next.gang = gang
+	}
+	return next, !had || next.run != old.run || next.done != old.done || next.gang.Size != old.gang.Size
+}
+
+// waiter is what waits for room, or nil if nothing would begin even if there were some.
+func (p *pass) waiter() *waiter {
+	if p.problem != nil || p.wanted.Suspend || p.decision == nil || len(p.lacking) == 0 || p.hold() != "" {
+		return nil
+	}
+	w := &waiter{rank: rankOf(p.fmc), members: map[string]fit.Gang{}}
+	for _, name := range p.lacking {
+		last := p.ledger.Last(name)
+		if gang, err := p.gang(name); err == nil && (last == nil || last.State.Ended()) {
+			w.members[name] = gang
+		}
+	}
+	if len(w.members) == 0 {
+		return nil
+	}
+	return w
+}
+
+// leaveBook forgets a MiniCluster that is gone, or, with waiting, merely that it waits.
+func (r *FleetMiniClusterReconciler) leaveBook(key types.NamespacedName, waiting bool) {
+	r.book.mu.Lock()
+	concerned := r.book.wait(key, nil)
+	if !waiting {
+		concerned = append(concerned, r.book.release(key, func(string) bool { return false })...)
+	}
+	r.book.mu.Unlock()
+	r.wake(concerned)
+}
+
+// wake has those looked at that may have room on a member now. The book is not locked.
+func (r *FleetMiniClusterReconciler) wake(members []string) {
+	if r.Wake == nil {
+		return
+	}
+	slices.Sort(members)
+	for _, member := range slices.Compact(members) {
+		r.Wake(member)
+	}
+}
+
+// waitingOn are those to look at when there is other room on a member: who may start now and, when the room
+// has become known, everybody who might go there.
+func (r *FleetMiniClusterReconciler) waitingOn(ctx context.Context, member string) []mcreconcile.Request {
+	m, err := r.Provider.Member(member)
+	if err != nil {
+		return nil
+	}
+	r.book.mu.Lock()
+	first := r.book.seen[member] != m && m.RoomState() != clusters.RoomPending
+	if first {
+		if r.book.seen == nil {
+			r.book.seen = map[string]*clusters.Member{}
+		}
+		r.book.seen[member] = m
+	}
+	keys := r.book.startable(m)
+	r.book.mu.Unlock()
+	if first {
+		keys = append(keys, r.usersOfMember(ctx, member)...)
+	}
+	return requests(keys)
+}
+
+// prime fills the book from the ledgers, once. The book is locked.
+func (r *FleetMiniClusterReconciler) prime(ctx context.Context) error {
+	if r.book.primed {
+		return nil
+	}
+	var list v1alpha1.FleetMiniClusterList
+	if err := r.Client.List(ctx, &list); err != nil {
+		return fmt.Errorf("listing FleetMiniClusters: %w", err)
+	}
+	for i := range list.Items {
+		r.primeWith(&list.Items[i])
+	}
+	r.book.primed = true
+	return nil
+}
+
+func (r *FleetMiniClusterReconciler) primeWith(fmc *v1alpha1.FleetMiniCluster) {
+	key, ledger := client.ObjectKeyFromObject(fmc), runs.Ledger(fmc.Status.Runs)
+	ready := meta.FindStatusCondition(fmc.Status.Conditions, v1alpha1.ConditionReady)
+	waits := ready != nil && ready.Reason == v1alpha1.ReasonInsufficientCapacity && fmc.DeletionTimestamp.IsZero()
+	live := ledger.Live()
+	if fmc.Spec.Suspend || len(live) == 0 && !waits {
+		return
+	}
+	gang, err := r.gangOf(fmc, &fmc.Spec.MiniCluster)
+	if err != nil {
+		return // such a spec starts nothing; what is live tells when it is looked at
+	}
+	if waits {
+		r.book.wait(key, &waiter{rank: rankOf(fmc), anywhere: &gang})
+	}
+	succeeded := map[string]int{}
+	for _, c := range fmc.Status.Clusters {
+		succeeded[c.Run] = int(c.Pods.Succeeded)
+	}
+	for _, member := range live {
+		if _, ok := r.book.claimOf(member, key); !ok {
+			id := ledger.Last(member).ID
+			r.book.claim(member, key, claim{run: id, gang: gang, done: succeeded[id]})
+		}
+	}
+}
+
+// liveRuns is how many runs of this fleet are live on a member. The book is locked.
+func (b *book) liveRuns(member string) int { return len(b.claims[member]) }
