@@ -389,10 +389,11 @@ func (p *pass) clearForStart(ctx context.Context, s *site, bundle *rendered) err
 }
 
 // repair puts back what somebody has edited or deleted of the objects that a run needs. Objects of another
-// rendering are left as they are: they belong to a run that is still live, or that has ended.
+// rendering are left as they are: they belong to a run that is still live, or that has ended. So are all
+// objects of a run that began with other overrides.
 func (p *pass) repair(ctx context.Context, s *site) {
 	last := p.ledger.Last(s.name)
-	if s.failed != nil || s.still || !s.chosen || !p.wanted.IsCurrent(last) || last.State == v1alpha1.RunStarting || last.State == v1alpha1.RunStopping || p.tidies(s, last) {
+	if s.failed != nil || s.still || !s.chosen || !p.repairable(s, last) {
 		return
 	}
 	if since := p.r.Now().Sub(last.StartTime.Time); since < settle {
@@ -418,6 +419,12 @@ func (p *pass) repair(ctx context.Context, s *site) {
 			return
 		}
 	}
+}
+
+// repairable says whether what was rendered for a run can be rendered again.
+func (p *pass) repairable(s *site, last *v1alpha1.Run) bool {
+	return p.wanted.IsCurrent(last) && last.State != v1alpha1.RunStarting && last.State != v1alpha1.RunStopping &&
+		!p.tidies(s, last) && !p.overridden(s)
 }
 
 // putBack applies one object of a run again.

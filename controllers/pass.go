@@ -24,7 +24,6 @@ import (
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
-	"github.com/minifleet/minifleet/internal/fit"
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/words"
@@ -39,18 +38,16 @@ type pass struct {
 	problem *rollup.Problem
 	stalled bool
 
-	// references are the Secrets and ConfigMaps that the MiniCluster names; what of them is needed is read
-	// as it was when the pass began, or later.
-	references []fluxv1alpha2.Reference
-	began      time.Time
+	// began is when the pass did: what a run needs of Secrets and ConfigMaps is read as it was then, or later.
+	began time.Time
 
 	decision *v1alpha1.PlacementDecision
 	ledger   runs.Ledger
 	sites    []*site
 	events   []note
 	again    time.Duration // when to look again although nothing happens; 0: not
-	pods     *fit.Gang     // what it will run, once that was needed
 	lacking  []string      // members that would be chosen if they had room
+	variants               // of the MiniCluster, where overrides make it another
 }
 
 // site is a member as this pass sees it.
@@ -104,7 +101,7 @@ func (r *FleetMiniClusterReconciler) origin(fmc *v1alpha1.FleetMiniCluster) clus
 
 func (r *FleetMiniClusterReconciler) newPass(fmc *v1alpha1.FleetMiniCluster) *pass {
 	return &pass{
-		r: r, fmc: fmc, origin: r.origin(fmc), references: references(fmc), began: r.Now(),
+		r: r, fmc: fmc, origin: r.origin(fmc), began: r.Now(),
 		decision: fmc.Status.Placement.DeepCopy(),
 		ledger:   slices.Clone(fmc.Status.Runs),
 	}
@@ -124,6 +121,7 @@ func (p *pass) gather(ctx context.Context) error {
 	if err := p.r.Client.List(ctx, &members); err != nil {
 		return fmt.Errorf("listing MemberClusters: %w", err)
 	}
+	p.labelsOf(members.Items)
 	if errs := fluxv1alpha2.Validate(p.fmc.Name, spec, field.NewPath("spec", "miniCluster")); len(errs) > 0 {
 		p.problem, p.stalled = &rollup.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: invalidSpec(errs)}, true
 	} else if err := p.permit(ctx, spec); err != nil {

@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -288,5 +289,92 @@ var _ = Describe("Placement", func() {
 		Eventually(w.line).WithArguments(ctx, "witness").Should(Equal("True Succeeded Synced Healthy 2/2"))
 		Expect(w.get(ctx, "thrifty").Status.Placement).To(Equal(d))
 		Expect(jobsMade("alpine", w.name)).To(Equal(1))
+	})
+})
+
+// patched is an override of the image on one member of the world.
+func patched(name, member, path, value string) v1alpha1.ClusterOverride {
+	return v1alpha1.ClusterOverride{
+		Name: name, ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"member": member}},
+		Patches: []v1alpha1.JSONPatch{{Op: v1alpha1.PatchAdd, Path: path, Value: &apiextensionsv1.JSON{Raw: []byte(value)}}},
+	}
+}
+
+// override gives a FleetMiniCluster these overrides, and no others.
+func (w *world) override(ctx context.Context, name string, overrides ...v1alpha1.ClusterOverride) {
+	GinkgoHelper()
+	Eventually(func() error {
+		f := w.get(ctx, name)
+		f.Spec.Placement.Overrides = overrides
+		return hub.Update(ctx, f)
+	}).Should(Succeed())
+	Eventually(func() bool { f := w.get(ctx, name); return f.Status.ObservedGeneration == f.Generation }).Should(BeTrue())
+}
+
+var _ = Describe("Overrides", func() {
+	var w *world
+	BeforeEach(func(ctx SpecContext) {
+		w = newWorld(ctx)
+		w.both(ctx)
+	})
+	image := func(ctx context.Context, cluster, name string) string {
+		if j := job(ctx, cluster, w.name, name); j != nil {
+			return j.Spec.Template.Spec.Containers[0].Image
+		}
+		return ""
+	}
+
+	It("change the MiniCluster on the members that they select, and run nothing again when edited", func(ctx SpecContext) {
+		f := w.fmc("local", held)
+		f.Spec.Placement.Overrides = []v1alpha1.ClusterOverride{patched("registry", "b", "/containers/0/image", `"registry.south/app"`)}
+		Expect(hub.Create(ctx, f)).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "local").Should(Equal("True Synced Synced Progressing 2/2"))
+		Expect(image(ctx, "alpine", "local")).To(Equal("example.org/app"))
+		Expect(image(ctx, "basalt", "local")).To(Equal("registry.south/app"))
+		decisions := w.get(ctx, "local").Status.Placement.Decisions
+		for _, d := range decisions {
+			if d.Name == w.member("b") {
+				Expect(d.Overrides).To(Equal([]string{"registry"}))
+				continue
+			}
+			Expect(d.Overrides).To(BeEmpty())
+		}
+
+		w.override(ctx, "local", patched("registry", "b", "/containers/0/image", `"registry.south/other"`), patched("tasks", "a", "/tasks", "4"))
+		Consistently(w.line).WithArguments(ctx, "local").Should(Equal("True Synced Synced Progressing 2/2"))
+		Expect(w.get(ctx, "local").Status.Placement.Decisions).To(Equal(decisions))
+		Expect(image(ctx, "basalt", "local")).To(Equal("registry.south/app"))
+		Expect(jobsMade("alpine", w.name) + jobsMade("basalt", w.name)).To(Equal(2))
+
+		Expect(labs.Cluster("alpine").Release(ctx, w.name, "", 0)).To(Equal(1))
+		Expect(labs.Cluster("basalt").Release(ctx, w.name, "", 0)).To(Equal(1))
+		Eventually(w.line).WithArguments(ctx, "local").Should(Equal("True Succeeded Synced Healthy 2/2"))
+		w.override(ctx, "local")
+		Consistently(w.line).WithArguments(ctx, "local").Should(Equal("True Succeeded Synced Healthy 2/2"))
+		Expect(jobsMade("alpine", w.name) + jobsMade("basalt", w.name)).To(Equal(2))
+	})
+
+	It("that make no MiniCluster are named, where they apply, and hold up nothing else", func(ctx SpecContext) {
+		f := w.fmc("wrong", brief)
+		f.Spec.Placement.Overrides = []v1alpha1.ClusterOverride{patched("bigger", "b", "/size", "9")}
+		Expect(hub.Create(ctx, f)).To(Succeed())
+		Eventually(w.on).WithArguments(ctx, "wrong", "a").Should(Equal("Synced Healthy"))
+		Eventually(w.on).WithArguments(ctx, "wrong", "b").Should(Equal("OutOfSync Degraded"))
+		Expect(w.line(ctx, "wrong")).To(Equal("False InvalidOverride OutOfSync Degraded 1/2"))
+		Expect(w.readyMessage(ctx, "wrong")).To(Equal(w.member("b") + ": override bigger: it changes size, which is the same on all members: remove that patch"))
+		Expect(jobsMade("basalt", w.name)).To(BeZero())
+		w.override(ctx, "wrong", patched("bigger", "b", "/tasks", "9"))
+		Eventually(w.line).WithArguments(ctx, "wrong").Should(Equal("True Succeeded Synced Healthy 2/2"))
+		w.override(ctx, "wrong", patched("bigger", "b", "/size", "9"))
+		Consistently(w.line).WithArguments(ctx, "wrong").Should(Equal("True Succeeded Synced Healthy 2/2"))
+		Expect(jobsMade("alpine", w.name) + jobsMade("basalt", w.name)).To(Equal(2))
+	})
+
+	It("count when it is seen whether there is room", func(ctx SpecContext) {
+		f := w.asking("lean", 4, "20", brief)
+		f.Spec.Placement.Overrides = []v1alpha1.ClusterOverride{patched("lean", "b", "/containers/0/resources/requests/cpu", `"16"`)}
+		Expect(hub.Create(ctx, f)).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "lean").Should(Equal("True Succeeded Synced Healthy 1/1"))
+		Expect(w.get(ctx, "lean").Status.Placement.Clusters).To(Equal([]string{w.member("b")}))
 	})
 })

@@ -16,7 +16,7 @@ import (
 	"github.com/minifleet/minifleet/internal/rollup"
 )
 
-// mostTold is how many members a decision tells about, of those chosen and of those rejected.
+// mostTold is how many members a decision tells about that were not chosen.
 const mostTold = 20
 
 // place decides which members are chosen, and takes the room for what is about to begin there. Members that
@@ -24,6 +24,9 @@ const mostTold = 20
 func (p *pass) place(ctx context.Context, members []v1alpha1.MemberCluster) error {
 	spec, err := p.placementSpec(ctx)
 	if err != nil || spec == nil {
+		return err
+	}
+	if err := p.readOverrides(ctx, spec.Overrides); err != nil {
 		return err
 	}
 	book := &p.r.book
@@ -71,7 +74,7 @@ func (p *pass) decide(spec *v1alpha1.PlacementSpec, d placement.Decision) {
 	next := &v1alpha1.PlacementDecision{
 		Digest: p.wanted.Digest, RerunAt: p.wanted.RerunAt, Clusters: d.Clusters,
 		Wanted:    int32(d.Wanted), //nolint:gosec // far fewer than 2³¹ members
-		Decisions: d.Reasons[:min(len(d.Reasons), mostTold)],
+		Decisions: p.withOverrides(d.Reasons),
 		Open:      spec.NumberOfClusters == nil, Rejected: d.Rejected[:min(len(d.Rejected), mostTold)],
 		Waiting: d.Waiting[:min(len(d.Waiting), mostTold)],
 	}

@@ -18,8 +18,10 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/fit"
+	"github.com/minifleet/minifleet/internal/override"
 	"github.com/minifleet/minifleet/internal/placement"
 	"github.com/minifleet/minifleet/internal/render"
+	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/words"
 )
@@ -48,18 +50,6 @@ func gangOfJob(job *batchv1.Job, services *corev1.Pod) fit.Gang {
 		g.Beside = &p
 	}
 	return g
-}
-
-// gang is the pods that the MiniCluster will have on a member.
-func (p *pass) gang(string) (fit.Gang, error) {
-	if p.pods == nil {
-		g, err := p.r.gangOf(p.fmc, &p.fmc.Spec.MiniCluster)
-		if err != nil {
-			return fit.Gang{}, err
-		}
-		p.pods = &g
-	}
-	return *p.pods, nil
 }
 
 // room tells how the MiniCluster fits on a member now. Its own pods there are counted as gone: a new run
@@ -138,10 +128,17 @@ func (p *pass) take(keep []string) {
 	}
 }
 
-// gate lets a run begin if its room is claimed, or can be. The room of one that follows another on the same
+// gate lets a run begin if overrides make a MiniCluster for its member, and its room is claimed, or can be. The room of one that follows another on the same
 // member could not be claimed before that had ended.
 func (p *pass) gate(s *site, step runs.Step) runs.Step {
-	if step.Action != runs.Begin {
+	if step.Action != runs.Begin && step.Action != runs.Create {
+		return step
+	}
+	if _, err := p.variant(s.name); err != nil {
+		s.failed = &rollup.Problem{Reason: v1alpha1.ReasonInvalidOverride, Message: words.Safe(err.Error(), words.Message)}
+		return runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonInvalidOverride, Message: err.Error()}
+	}
+	if step.Action == runs.Create {
 		return step
 	}
 	if p.unlisted(s.name) {
@@ -288,14 +285,24 @@ func (r *FleetMiniClusterReconciler) prime(ctx context.Context) error {
 	if err := r.Client.List(ctx, &list); err != nil {
 		return fmt.Errorf("listing FleetMiniClusters: %w", err)
 	}
+	var members v1alpha1.MemberClusterList
+	if err := r.Client.List(ctx, &members); err != nil {
+		return fmt.Errorf("listing MemberClusters: %w", err)
+	}
+	labels := map[string]map[string]string{}
+	for i := range members.Items {
+		labels[members.Items[i].Name] = members.Items[i].Labels
+	}
 	for i := range list.Items {
-		r.primeWith(&list.Items[i])
+		r.primeWith(ctx, &list.Items[i], labels)
 	}
 	r.book.primed = true
 	return nil
 }
 
-func (r *FleetMiniClusterReconciler) primeWith(fmc *v1alpha1.FleetMiniCluster) {
+// primeWith claims what the live runs of a MiniCluster take, and lets it wait if it did. The passes that
+// follow, in which the Jobs are seen, correct what edits have changed since.
+func (r *FleetMiniClusterReconciler) primeWith(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, labels map[string]map[string]string) {
 	key, ledger := client.ObjectKeyFromObject(fmc), runs.Ledger(fmc.Status.Runs)
 	ready := meta.FindStatusCondition(fmc.Status.Conditions, v1alpha1.ConditionReady)
 	waits := ready != nil && ready.Reason == v1alpha1.ReasonInsufficientCapacity && fmc.DeletionTimestamp.IsZero()
@@ -307,6 +314,10 @@ func (r *FleetMiniClusterReconciler) primeWith(fmc *v1alpha1.FleetMiniCluster) {
 	if err != nil {
 		return // such a spec starts nothing; what is live tells when it is looked at
 	}
+	var overrides []v1alpha1.ClusterOverride
+	if spec, err := r.placementOf(ctx, fmc); err == nil {
+		overrides = spec.Overrides
+	}
 	if waits {
 		r.book.wait(key, &waiter{rank: rankOf(fmc), anywhere: &gang})
 	}
@@ -317,7 +328,13 @@ func (r *FleetMiniClusterReconciler) primeWith(fmc *v1alpha1.FleetMiniCluster) {
 	for _, member := range live {
 		if _, ok := r.book.claimOf(member, key); !ok {
 			id := ledger.Last(member).ID
-			r.book.claim(member, key, claim{run: id, gang: gang, done: succeeded[id]})
+			c := claim{run: id, gang: gang, done: succeeded[id]}
+			if v, err := override.Apply(fmc.Name, &fmc.Spec.MiniCluster, overrides, labels[member]); err == nil && v.Digest != "" {
+				if g, err := r.gangOf(fmc, &v.Spec); err == nil {
+					c.gang = g
+				}
+			}
+			r.book.claim(member, key, c)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (p *pass) bringReferences(ctx context.Context, s *site) error {
 // else the member must have its own. The error is a *referenceError that names all that is missing.
 func (p *pass) satisfy(ctx context.Context, s *site, bring func(context.Context, client.Object, string, clusters.Origin) error) error {
 	var missing, conflicts []string
-	for _, ref := range p.references {
+	for _, ref := range p.referencesOn(s) {
 		source, err := p.r.sources.get(ctx, p.sourceKey(ref.Kind, ref.Name), p.began)
 		if err != nil {
 			return err
@@ -221,7 +221,7 @@ const (
 // more, so it needs all that it has.
 func (p *pass) needOf(s *site, have client.Object, offered bool) need {
 	last := p.ledger.Last(s.name)
-	live, named := last != nil && !last.State.Ended(), p.refersTo(clusters.ReferenceKind(have), have.GetName())
+	live, named := last != nil && !last.State.Ended(), p.refersTo(s, clusters.ReferenceKind(have), have.GetName())
 	switch {
 	case !slices.Contains(clusters.CopyUsers(have), p.origin):
 		return unneeded
@@ -236,7 +236,7 @@ func (p *pass) needOf(s *site, have client.Object, offered bool) need {
 
 // restore brings back copies that a run needs and that the cache does not show.
 func (p *pass) restore(ctx context.Context, s *site, copies []client.Object) error {
-	for _, ref := range p.references {
+	for _, ref := range p.referencesOn(s) {
 		if slices.ContainsFunc(copies, func(c client.Object) bool {
 			return clusters.ReferenceKind(c) == ref.Kind && c.GetName() == ref.Name && slices.Contains(clusters.CopyUsers(c), p.origin)
 		}) {
@@ -281,9 +281,9 @@ func (p *pass) follow(ctx context.Context, s *site, source client.Object) error 
 	return nil
 }
 
-// refersTo says whether the MiniCluster as it is wanted now names an object.
-func (p *pass) refersTo(kind, name string) bool {
-	return slices.ContainsFunc(p.references, func(r fluxv1alpha2.Reference) bool { return r.Kind == kind && r.Name == name })
+// refersTo says whether the MiniCluster as it is wanted on a member now names an object.
+func (p *pass) refersTo(s *site, kind, name string) bool {
+	return slices.ContainsFunc(p.referencesOn(s), func(r fluxv1alpha2.Reference) bool { return r.Kind == kind && r.Name == name })
 }
 
 // release takes this object off a copy, and with it those that are gone.

@@ -47,8 +47,12 @@ func (r *FleetMiniClusterReconciler) anyCert() []byte {
 // render renders the MiniCluster for a member.
 func (p *pass) render(s *site, cert []byte) (*rendered, error) {
 	run := p.ledger.Last(s.name)
+	spec, err := p.specFor(s)
+	if err != nil {
+		return nil, err
+	}
 	in := render.Input{
-		Name: p.fmc.Name, Namespace: p.key(s).Namespace, Spec: p.fmc.Spec.MiniCluster, CurveCert: cert, Suspend: p.wanted.Suspend,
+		Name: p.fmc.Name, Namespace: p.key(s).Namespace, Spec: *spec, CurveCert: cert, Suspend: p.wanted.Suspend,
 		Origin: render.Origin(p.origin),
 	}
 	if run != nil {

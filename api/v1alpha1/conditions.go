@@ -36,6 +36,7 @@ const (
 	ReasonNoClusterMatches     = "NoClusterMatches"
 	ReasonNotEnoughClusters    = "NotEnoughClusters"
 	ReasonInsufficientCapacity = "InsufficientCapacity"
+	ReasonInvalidOverride      = "InvalidOverride"
 	ReasonPlaced               = "Placed"
 	ReasonSynced               = "Synced"
 	ReasonWaitingForCompletion = "WaitingForCompletion"

@@ -263,6 +263,13 @@ type ClusterDecision struct {
 	Score int32 `json:"score"`
 	// Reason tells what the score is made of.
 	Reason string `json:"reason"`
+	// Overrides are the names of those that apply to the member, OverridesDigest a hash of what they say. They
+	// are those of the run that is there, whatever has become of the Placement since.
+	// +optional
+	// +listType=atomic
+	Overrides []string `json:"overrides,omitempty"`
+	// +optional
+	OverridesDigest string `json:"overridesDigest,omitempty"`
 }
 
 // PlacementDecision is where the current digest runs. It is kept, so that an edit of the Placement moves
@@ -275,7 +282,7 @@ type PlacementDecision struct {
 	// Clusters are the chosen members, in the order in which they were preferred.
 	// +listType=atomic
 	Clusters []string `json:"clusters"`
-	// Decisions say why each of these was chosen, at most 20 of them.
+	// Decisions say why each of these was chosen, and what it runs.
 	// +optional
 	// +listType=atomic
 	Decisions []ClusterDecision `json:"decisions,omitempty"`

@@ -1,6 +1,9 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // PlacementSpec says which members run a MiniCluster. The field names follow the Placement API of Open
 // Cluster Management where it has them.
@@ -47,6 +50,66 @@ type PlacementSpec struct {
 	// SpreadPolicy spreads the chosen members over sites, zones, or whatever else a label tells.
 	// +optional
 	SpreadPolicy SpreadPolicy `json:"spreadPolicy,omitzero"`
+
+	// Overrides change the MiniCluster on some of the members. Those that select a member are applied in this
+	// order. An edit is for new runs: it runs nothing again.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Overrides []ClusterOverride `json:"overrides,omitempty"`
+}
+
+// ClusterOverride changes the MiniCluster on the members that it selects.
+type ClusterOverride struct {
+	// Name of the override, for messages.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+	// ClusterSelector selects MemberClusters by their labels. An empty selector selects all of them.
+	// +optional
+	ClusterSelector metav1.LabelSelector `json:"clusterSelector,omitempty"`
+	// Patches of the MiniCluster's spec.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	Patches []JSONPatch `json:"patches"`
+}
+
+// PatchOp is an operation of JSON Patch.
+//
+// +kubebuilder:validation:Enum=add;remove;replace;move;copy;test
+type PatchOp string
+
+// Values of PatchOp that go with a value.
+const (
+	// PatchAdd adds a value, and the objects that its path leads through if they are not there.
+	PatchAdd PatchOp = "add"
+	// PatchReplace replaces a value that is there.
+	PatchReplace PatchOp = "replace"
+	// PatchTest makes the override fail if the value is another.
+	PatchTest PatchOp = "test"
+)
+
+// JSONPatch is one operation of JSON Patch (RFC 6902).
+//
+// +kubebuilder:validation:XValidation:rule="self.op in ['move', 'copy'] ? has(self.from) : !has(self.from)",message="set from with move and copy, and with no other op"
+type JSONPatch struct {
+	// Op is the operation.
+	Op PatchOp `json:"op"`
+	// Path in the MiniCluster's spec, such as /containers/0/image. The size of the MiniCluster, and whether it
+	// is cleaned up, are the same on all members.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^/`
+	Path string `json:"path"`
+	// From is the path to move or copy from.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^/`
+	From string `json:"from,omitempty"`
+	// Value to add, to replace with, or to test for.
+	// +optional
+	Value *apiextensionsv1.JSON `json:"value,omitempty"`
 }
 
 // TaintEffect says what a taint of a member does to placements that do not tolerate it. Runs that exist
