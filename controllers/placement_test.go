@@ -370,6 +370,37 @@ var _ = Describe("Overrides", func() {
 		Expect(jobsMade("alpine", w.name) + jobsMade("basalt", w.name)).To(Equal(2))
 	})
 
+	It("give no MiniCluster permissions that its namespace does not allow, whatever its source allows", func(ctx SpecContext) {
+		f := w.fmc("sly", brief)
+		f.Spec.Placement.Overrides = []v1alpha1.ClusterOverride{patched("host", "b", "/containers/0/volumes", `{"host": {"hostPath": "/etc", "path": "/data"}}`)}
+		Expect(hub.Create(ctx, f)).To(Succeed())
+		Eventually(w.on).WithArguments(ctx, "sly", "a").Should(Equal("Synced Healthy"))
+		Eventually(w.line).WithArguments(ctx, "sly").Should(Equal("False InvalidOverride OutOfSync Degraded 1/2"))
+		Expect(w.readyMessage(ctx, "sly")).To(And(ContainSubstring("HostPath"), ContainSubstring("volumes[host].hostPath")))
+		Consistently(func() int { return jobsMade("basalt", w.name) }).Should(BeZero())
+		var namespace corev1.Namespace
+		Expect(hub.Get(ctx, client.ObjectKey{Name: w.name}, &namespace)).To(Succeed())
+		namespace.Annotations = map[string]string{v1alpha1.AnnotationAllow: "HostPath"}
+		Expect(hub.Update(ctx, &namespace)).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "sly").Should(Equal("True Succeeded Synced Healthy 2/2"))
+	})
+
+	It("may name Secrets of their own, which only the members that they select need", func(ctx SpecContext) {
+		f := w.fmc("keyed", brief)
+		f.Spec.Placement.Overrides = []v1alpha1.ClusterOverride{patched("licence", "b", "/containers/0/secrets", `{"LICENCE": {"name": "licence", "key": "key"}}`)}
+		Expect(hub.Create(ctx, f)).To(Succeed())
+		Eventually(w.on).WithArguments(ctx, "keyed", "a").Should(Equal("Synced Healthy"))
+		Eventually(w.line).WithArguments(ctx, "keyed").Should(HavePrefix("False ReferenceMissing"))
+		Expect(hub.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "licence", Labels: map[string]string{v1alpha1.LabelPropagate: "true"}},
+			StringData: map[string]string{"key": "value"},
+		})).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "keyed").Should(Equal("True Succeeded Synced Healthy 2/2"))
+		var copied corev1.Secret
+		Expect(admins["basalt"].Get(ctx, client.ObjectKey{Namespace: w.name, Name: "licence"}, &copied)).To(Succeed())
+		Expect(apierrors.IsNotFound(admins["alpine"].Get(ctx, client.ObjectKey{Namespace: w.name, Name: "licence"}, &copied))).To(BeTrue())
+	})
+
 	It("count when it is seen whether there is room", func(ctx SpecContext) {
 		f := w.asking("lean", 4, "20", brief)
 		f.Spec.Placement.Overrides = []v1alpha1.ClusterOverride{patched("lean", "b", "/containers/0/resources/requests/cpu", `"16"`)}

@@ -176,7 +176,11 @@ func (a namespaceAllowance) misspelt() string {
 
 // usersOfNamespace are those whose run may depend on what their namespace allows.
 func (r *FleetMiniClusterReconciler) usersOfNamespace(ctx context.Context, namespace client.Object) []types.NamespacedName {
-	return r.which(ctx, func(f *v1alpha1.FleetMiniCluster) bool { return f.Namespace == namespace.GetName() && needy(f) })
+	return r.which(ctx, func(f *v1alpha1.FleetMiniCluster) bool {
+		ready := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionReady)
+		overridden := ready != nil && ready.Reason == v1alpha1.ReasonInvalidOverride
+		return f.Namespace == namespace.GetName() && (needy(f) || overridden)
+	})
 }
 
 // usersOfSource are those whose run may depend on what their source allows.
