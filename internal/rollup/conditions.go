@@ -57,15 +57,8 @@ func ready(in Input, s *v1alpha1.FleetMiniClusterStatus) verdict {
 			return verdict{metav1.ConditionFalse, m.Failed.Reason, m.Name + ": " + m.Failed.Message}
 		}
 	}
-	current := currentRuns(in)
-	for _, m := range current {
-		switch {
-		case in.Wanted.WillRetry(m.Run):
-		case m.Run.State == v1alpha1.RunFailed:
-			return verdict{metav1.ConditionFalse, v1alpha1.ReasonRunFailed, m.Name + ": " + m.Run.Message}
-		case m.Run.State == v1alpha1.RunCancelled:
-			return verdict{metav1.ConditionFalse, v1alpha1.ReasonRunCancelled, m.Name + ": run " + m.Run.ID + " was " + m.Run.Message}
-		}
+	if v, ok := endedBadly(in); ok {
+		return v
 	}
 	for _, m := range in.Members {
 		if m.Lost != nil {
@@ -83,6 +76,20 @@ func ready(in Input, s *v1alpha1.FleetMiniClusterStatus) verdict {
 		return v
 	}
 	return settled(in, s)
+}
+
+// endedBadly is about the first of the current runs that is over without success.
+func endedBadly(in Input) (verdict, bool) {
+	for _, m := range currentRuns(in) {
+		switch {
+		case in.Wanted.WillRetry(m.Run):
+		case m.Run.State == v1alpha1.RunFailed:
+			return verdict{metav1.ConditionFalse, v1alpha1.ReasonRunFailed, m.Name + ": " + m.Run.Message}, true
+		case m.Run.State == v1alpha1.RunCancelled:
+			return verdict{metav1.ConditionFalse, v1alpha1.ReasonRunCancelled, m.Name + ": run " + m.Run.ID + " was " + m.Run.Message}, true
+		}
+	}
+	return verdict{}, false
 }
 
 func unsynced(in Input, s *v1alpha1.FleetMiniClusterStatus) (verdict, bool) {
