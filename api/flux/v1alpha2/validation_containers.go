@@ -25,6 +25,9 @@ func validateContainers(name string, spec *MiniClusterSpec, path *field.Path) fi
 	pod := newPodNames(spec.Flux.Container.Name, spec.Flux.Container.MountPath)
 	// The container that runs Flux is called as the MiniCluster is, whatever its own name says.
 	pod.containers[name] = true
+	if spec.Flux.MungeSecret != "" {
+		pod.paths[mungePath] = "the key of flux.mungeSecret is there"
+	}
 	for i := range spec.Containers {
 		c, at := &spec.Containers[i], path.Index(i)
 		if c.RunFlux {

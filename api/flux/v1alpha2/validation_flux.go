@@ -40,8 +40,9 @@ func validateFlux(name string, spec *MiniClusterSpec, path *field.Path) field.Er
 	}
 	errs = append(errs, validateCurveCert(f.CurveCert, path.Child("curveCert"))...)
 	errs = append(errs, validateObjectName(f.MungeSecret, path.Child("mungeSecret"))...)
-	if len(validation.IsValidLabelValue(f.Arch)) > 0 {
-		errs = append(errs, invalid(path.Child("arch"), f.Arch, []string{"must be an architecture as nodes are labelled with it (kubernetes.io/arch), such as amd64 or arm64"})...)
+	if f.MungeSecret != "" && cleanPath(f.Container.MountPath) == mungePath {
+		errs = append(errs, field.Invalid(path.Child("container", "mountPath"), f.Container.MountPath,
+			"the key of flux.mungeSecret is there: choose another path"))
 	}
 	for _, variable := range slices.Sorted(maps.Keys(f.Environment)) {
 		// These are exported by a shell, which knows no other names.

@@ -21,7 +21,8 @@ const (
 	scriptsPath  = "/flux_operator"
 	homePath     = "/home/flux-operator"
 	softwarePath = "/opt/software"
-	sharedMemory = "/dev/shm" // where an emptyDir without a path goes
+	mungePath    = "/etc/munge" // with flux.mungeSecret
+	sharedMemory = "/dev/shm"   // where an emptyDir without a path goes
 )
 
 // validateVolumes checks the volumes of one container, and notes them for those after it.
