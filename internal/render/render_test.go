@@ -2,6 +2,7 @@ package render_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -223,5 +224,24 @@ func TestResize(t *testing.T) {
 		if !strings.Contains(after.ConfigMap.Data[file], "lammps-[0-7]") || before.ConfigMap.Data[file] != after.ConfigMap.Data[file] {
 			t.Errorf("%s: %s", file, after.ConfigMap.Data[file])
 		}
+	}
+}
+
+// A container's own mount wins over that of a container before it, however the path is written.
+func TestOwnMountWins(t *testing.T) {
+	in := minimal("true")
+	in.Spec.Containers[0].RunFlux = true
+	in.Spec.Containers[0].Volumes = map[string]fluxv1alpha2.ContainerVolume{"first": {Path: "/data/"}, "both": {Path: "/both"}}
+	in.Spec.Containers = append(in.Spec.Containers, fluxv1alpha2.MiniClusterContainer{
+		Name: "side", Volumes: map[string]fluxv1alpha2.ContainerVolume{"own": {Path: "/data"}},
+	})
+	got := map[string]string{}
+	for _, mount := range mustRender(t, in).Job.Spec.Template.Spec.Containers[1].VolumeMounts {
+		if slices.Contains([]string{"first", "own", "both"}, mount.Name) {
+			got[mount.Name] = mount.MountPath
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"own": "/data", "both": "/both"}, got); diff != "" {
+		t.Errorf("mounts of the sidecar (-want +got):\n%s", diff)
 	}
 }

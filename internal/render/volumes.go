@@ -2,6 +2,7 @@ package render
 
 import (
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -57,10 +58,11 @@ func userMounts(containers []fluxv1alpha2.MiniClusterContainer, index int) []cor
 		for _, name := range slices.Sorted(maps.Keys(containers[i].Volumes)) {
 			volume := containers[i].Volumes[name]
 			mount := corev1.VolumeMount{Name: name, MountPath: mountPath(volume), ReadOnly: volume.ReadOnly}
-			if i == index || (!volumes[name] && !paths[mount.MountPath]) {
+			where := path.Clean(mount.MountPath) // /data/ is /data
+			if i == index || (!volumes[name] && !paths[where]) {
 				mounts = append(mounts, mount)
 			}
-			volumes[name], paths[mount.MountPath] = true, true
+			volumes[name], paths[where] = true, true
 		}
 	}
 	return mounts
