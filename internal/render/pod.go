@@ -71,12 +71,13 @@ func (m *miniCluster) nodeSelector() map[string]string {
 	return selector
 }
 
-// nodeArch is an architecture as nodes are labelled with it, which is Go's name for it.
+// nodeArch is an architecture as nodes are labelled with it, which is Go's name for it. The Flux Operator's
+// documents call the 64-bit one of Arm, the only one that there are views for, arm.
 func nodeArch(arch string) string {
 	switch arch {
 	case "x86_64":
 		return "amd64"
-	case "aarch64":
+	case "aarch64", "arm":
 		return "arm64"
 	default:
 		return arch

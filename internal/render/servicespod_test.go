@@ -73,7 +73,7 @@ func TestNoServicesNoPod(t *testing.T) {
 }
 
 func TestArchIsTheNodes(t *testing.T) {
-	for arch, want := range map[string]string{"arm64": "arm64", "aarch64": "arm64", "x86_64": "amd64"} {
+	for arch, want := range map[string]string{"arm64": "arm64", "arm": "arm64", "aarch64": "arm64", "x86_64": "amd64"} {
 		in := minimal("true")
 		in.Spec.Flux.Arch = arch
 		pod := mustRender(t, in).Job.Spec.Template.Spec
