@@ -38,6 +38,8 @@ func validateFlux(name string, spec *MiniClusterSpec, path *field.Path) field.Er
 	if f.LogLevel < 0 || f.LogLevel > 7 {
 		errs = append(errs, field.Invalid(path.Child("logLevel"), f.LogLevel, "must be from 1 (alert) to 7 (debug)"))
 	}
+	// It selects nodes by a label.
+	errs = append(errs, invalid(path.Child("arch"), f.Arch, validation.IsValidLabelValue(f.Arch))...)
 	errs = append(errs, validateCurveCert(f.CurveCert, path.Child("curveCert"))...)
 	errs = append(errs, validateObjectName(f.MungeSecret, path.Child("mungeSecret"))...)
 	if f.MungeSecret != "" && cleanPath(f.Container.MountPath) == mungePath {

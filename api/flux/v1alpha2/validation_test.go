@@ -337,6 +337,7 @@ func TestValidateFields(t *testing.T) {
 			s.Flux.MungeSecret = "m"
 			s.Containers[0].Volumes = map[string]ContainerVolume{"data": {Path: "/etc/munge"}}
 		}, "spec.containers[0].volumes[data].path", "mungeSecret"},
+		"flux: no architecture":     {func(s *MiniClusterSpec) { s.Flux.Arch = "x86 64" }, "spec.flux.arch", "label"},
 		"flux: mounted on the home": {func(s *MiniClusterSpec) { s.Flux.Container.MountPath = "/home/flux-operator" }, "spec.flux.container.mountPath", "another mount"},
 		"flux: no certificate":      {func(s *MiniClusterSpec) { s.Flux.CurveCert = "my secret" }, "spec.flux.curveCert", "flux keygen"},
 		"flux: a policy":            {func(s *MiniClusterSpec) { s.Flux.Scheduler.QueuePolicy = "a b" }, "spec.flux.scheduler.queuePolicy", "fcfs"},
