@@ -2,6 +2,8 @@ package render
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -32,14 +34,7 @@ func (m *miniCluster) servicesPod() *corev1.Pod {
 	}
 	name, pod := ServicesPodName(m.name), &m.spec.Pod
 	meta := m.objectMeta(name, m.servicesLabels())
-	annotations := copyOf(pod.Annotations)
-	for key, value := range meta.Annotations {
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[key] = value
-	}
-	meta.Annotations = annotations
+	meta.Annotations = m.servicesAnnotations(meta.Annotations)
 	out := &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: meta,
@@ -82,6 +77,21 @@ func (m *miniCluster) servicesLabels() map[string]string {
 		labels[batchv1.JobCompletionIndexAnnotation] = leadIndex
 	}
 	return labels
+}
+
+// servicesAnnotations are those of the brokers' pods and ours, which win. The profiles of containers that this
+// pod does not have are left out: an API server would refuse it.
+func (m *miniCluster) servicesAnnotations(ours map[string]string) map[string]string {
+	annotations := maps.Clone(m.spec.Pod.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	maps.DeleteFunc(annotations, func(key, _ string) bool {
+		container, isProfile := strings.CutPrefix(key, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix)
+		return isProfile && !slices.ContainsFunc(m.spec.Services, func(c fluxv1alpha2.MiniClusterContainer) bool { return c.Name == container })
+	})
+	maps.Copy(annotations, ours)
+	return annotations
 }
 
 // servicesRestartPolicy restarts a service that fails, unless the spec says otherwise.

@@ -66,6 +66,22 @@ func TestServiceKeepsItsImagesEntrypoint(t *testing.T) {
 	}
 }
 
+// An API server refuses a pod with the AppArmor profile of a container that it does not have.
+func TestServicesPodHasNoProfilesOfOthers(t *testing.T) {
+	in := minimal("true")
+	in.Spec.Services = []fluxv1alpha2.MiniClusterContainer{{Name: "database", Image: "database"}}
+	const profile = corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + "lammps"
+	in.Spec.Pod.Annotations = map[string]string{profile: "runtime/default", "team": "md"}
+	bundle := mustRender(t, in)
+	if got := bundle.Job.Spec.Template.Annotations; got[profile] == "" || got["team"] != "md" {
+		t.Errorf("the brokers' pods have the annotations %v", got)
+	}
+	got := bundle.ServicesPod.Annotations
+	if _, has := got[profile]; has || got["team"] != "md" {
+		t.Errorf("the services pod has the annotations %v", got)
+	}
+}
+
 func TestNoServicesNoPod(t *testing.T) {
 	if pod := mustRender(t, minimal("true")).ServicesPod; pod != nil {
 		t.Errorf("there is a pod %s", pod.Name)
