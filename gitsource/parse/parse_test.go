@@ -128,6 +128,7 @@ spec:
     - <<: *base
       name: two
       runFlux: false
+      command: sleep 1
 `},
 			want: []string{"MiniCluster/a a.yaml#0:1"},
 		},

@@ -23,12 +23,17 @@ func Warnings(spec *MiniClusterSpec, path *field.Path) field.ErrorList {
 			w.runner(c, at)
 		} else {
 			w.beside(c, at)
+			w.tell(!c.NoWrapEntrypoint && c.Command == "" && !c.Commands.runAnything(), at.Child("command"),
+				"the container has none, and ends at once: add it, or set noWrapEntrypoint: true to run what its image runs")
 		}
 		w.container(c, at)
 	}
 	for i := range spec.Services {
-		w.beside(&spec.Services[i], path.Child("services").Index(i))
-		w.container(&spec.Services[i], path.Child("services").Index(i))
+		c, at := &spec.Services[i], path.Child("services").Index(i)
+		w.beside(c, at)
+		w.tell(!c.NoWrapEntrypoint && c.Command == "" && c.Commands.Script == "" && c.Commands.runAnything(), at.Child("commands"),
+			"run in place of what the image runs, and nothing comes after them: add command, or remove them")
+		w.container(c, at)
 	}
 	w.ports(spec.Containers, path.Child("containers"))
 	w.flux(&spec.Flux, path.Child("flux"))
@@ -63,6 +68,11 @@ func (w *warnings) beside(c *MiniClusterContainer, path *field.Path) {
 	own := "has no effect with noWrapEntrypoint, which leaves the image its entrypoint: remove one of the two"
 	w.tell(c.NoWrapEntrypoint && c.Command != "", path.Child("command"), own)
 	w.tell(c.NoWrapEntrypoint && c.Commands != (Commands{}), path.Child("commands"), own)
+}
+
+// runAnything says whether there is a command that containers beside Flux run.
+func (c *Commands) runAnything() bool {
+	return c.Script != "" || c.Init != "" || c.Pre != "" || c.ServicePre != "" || c.Post != ""
 }
 
 // runner is about the container that runs Flux.

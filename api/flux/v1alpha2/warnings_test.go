@@ -34,9 +34,20 @@ func TestWarnings(t *testing.T) {
 			},
 			want: []string{
 				"spec.containers[1].launcher", "spec.containers[1].batch", "spec.containers[1].logs", "spec.containers[1].commands.prefix",
-				"spec.containers[1].commands.brokerPre", "spec.containers[1].commands.workerPre", "spec.services[0].command",
+				"spec.containers[1].commands.brokerPre", "spec.containers[1].commands.workerPre", "spec.containers[1].command", "spec.services[0].command",
 				"spec.services[0].commands", "spec.containers[1].ports[0]",
 			},
+		},
+		"of what replaces an image's entrypoint": {
+			change: func(s *MiniClusterSpec) {
+				s.Containers[0].RunFlux = true
+				s.Containers = append(s.Containers, MiniClusterContainer{Name: "ends-at-once"},
+					MiniClusterContainer{Name: "image", NoWrapEntrypoint: true}, MiniClusterContainer{Name: "post", Commands: Commands{Post: "p"}})
+				s.Services = []MiniClusterContainer{
+					{Name: "image"}, {Name: "only-pre", Commands: Commands{ServicePre: "p"}}, {Name: "both", Command: "c", Commands: Commands{ServicePre: "p"}},
+				}
+			},
+			want: []string{"spec.containers[1].command", "spec.services[1].commands"},
 		},
 		"of the rest": {
 			change: func(s *MiniClusterSpec) {
