@@ -9,6 +9,9 @@ import (
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 )
 
+// exitInterrupted is the exit code of a pod that was sent SIGTERM, and of no other: see wait.sh.
+const exitInterrupted = 143
+
 // job is the indexed Job whose pods are the brokers. A change of size changes its parallelism and
 // completions only: those may change together while it runs, its pod template may not.
 func (m *miniCluster) job() *batchv1.Job {
@@ -40,9 +43,6 @@ func (m *miniCluster) job() *batchv1.Job {
 // replaced without counting, for then the brokers that are left wait for the new one.
 //
 // Kubernetes allows no such policy with restartPolicy OnFailure; who asks for that gets restarts.
-// exitInterrupted is the exit code of a pod that was sent SIGTERM, and of no other: see wait.sh.
-const exitInterrupted = 143
-
 func (m *miniCluster) podFailurePolicy() *batchv1.PodFailurePolicy {
 	if m.restartPolicy() != corev1.RestartPolicyNever {
 		return nil
