@@ -45,7 +45,7 @@ func (m *miniCluster) servicesPod() *corev1.Pod {
 			RestartPolicy:                m.servicesRestartPolicy(),
 			ServiceAccountName:           pod.ServiceAccountName,
 			AutomountServiceAccountToken: ptr.To(pod.AutomountServiceAccountToken),
-			ImagePullSecrets:             imagePullSecrets(m.spec.Services),
+			ImagePullSecrets:             imagePullSecrets(slices.Concat(m.spec.Services, m.spec.Containers)),
 			SchedulerName:                pod.SchedulerName,
 			NodeSelector:                 m.nodeSelector(),
 			Tolerations:                  m.tolerations(),

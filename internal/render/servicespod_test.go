@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -63,6 +64,20 @@ func TestServiceKeepsItsImagesEntrypoint(t *testing.T) {
 		if strings.HasPrefix(name, "services-") {
 			t.Errorf("there is a file %s", name)
 		}
+	}
+}
+
+// The Flux Operator gives the services pod the pull secrets of the containers, so they must do for its images.
+func TestServicesPodHasAllPullSecrets(t *testing.T) {
+	in := minimal("true")
+	in.Spec.Containers[0].ImagePullSecret = "site"
+	in.Spec.Services = []fluxv1alpha2.MiniClusterContainer{{Name: "a", ImagePullSecret: "own"}, {Name: "b", ImagePullSecret: "site"}}
+	bundle := mustRender(t, in)
+	if diff := cmp.Diff([]corev1.LocalObjectReference{{Name: "own"}, {Name: "site"}}, bundle.ServicesPod.Spec.ImagePullSecrets); diff != "" {
+		t.Errorf("of the services pod (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]corev1.LocalObjectReference{{Name: "site"}}, bundle.Job.Spec.Template.Spec.ImagePullSecrets); diff != "" {
+		t.Errorf("of the brokers' pods (-want +got):\n%s", diff)
 	}
 }
 
