@@ -14,41 +14,47 @@ import (
 
 // podTemplate is the template of the brokers' pods. Nothing in it may follow from spec.size.
 func (m *miniCluster) podTemplate() corev1.PodTemplateSpec {
-	pod := &m.spec.Pod
-	template := corev1.PodTemplateSpec{
+	pod := m.podSpec()
+	pod.ShareProcessNamespace = ptr.To(m.spec.ShareProcessNamespace)
+	pod.RestartPolicy = m.restartPolicy()
+	pod.ImagePullSecrets = imagePullSecrets(m.spec.Containers, m.spec.Flux.Container.ImagePullSecret)
+	pod.Affinity = m.affinity()
+	pod.Overhead = m.spec.Pod.Resources.DeepCopy()
+	pod.InitContainers = []corev1.Container{m.viewContainer()}
+	pod.Containers = m.containers()
+	pod.Volumes = m.volumes()
+	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        m.name,
 			Namespace:   m.namespace,
 			Labels:      m.podLabels(),
-			Annotations: copyOf(pod.Annotations),
+			Annotations: copyOf(m.spec.Pod.Annotations),
 		},
-		Spec: corev1.PodSpec{
-			// With the headless Service of that name, each pod is NAME-INDEX.SUBDOMAIN.NAMESPACE.svc.
-			Subdomain:                    m.spec.Network.HeadlessName,
-			SetHostnameAsFQDN:            ptr.To(false),
-			ShareProcessNamespace:        ptr.To(m.spec.ShareProcessNamespace),
-			RestartPolicy:                m.restartPolicy(),
-			ServiceAccountName:           pod.ServiceAccountName,
-			AutomountServiceAccountToken: ptr.To(pod.AutomountServiceAccountToken),
-			ImagePullSecrets:             imagePullSecrets(m.spec.Containers, m.spec.Flux.Container.ImagePullSecret),
-			SchedulerName:                pod.SchedulerName,
-			NodeSelector:                 m.nodeSelector(),
-			Tolerations:                  m.tolerations(),
-			Affinity:                     m.affinity(),
-			DNSPolicy:                    corev1.DNSPolicy(pod.DNSPolicy),
-			SecurityContext:              m.podSecurityContext(),
-			HostPID:                      pod.HostPID,
-			HostIPC:                      pod.HostIPC,
-			Overhead:                     pod.Resources.DeepCopy(),
-			InitContainers:               []corev1.Container{m.viewContainer()},
-			Containers:                   m.containers(),
-			Volumes:                      m.volumes(),
-		},
+		Spec: pod,
+	}
+}
+
+// podSpec is what the brokers' pods and the pod of the services have in common: what spec.pod says of both.
+func (m *miniCluster) podSpec() corev1.PodSpec {
+	pod := &m.spec.Pod
+	spec := corev1.PodSpec{
+		// With the headless Service of that name, each pod is HOSTNAME.SUBDOMAIN.NAMESPACE.svc.
+		Subdomain:                    m.spec.Network.HeadlessName,
+		SetHostnameAsFQDN:            ptr.To(false),
+		ServiceAccountName:           pod.ServiceAccountName,
+		AutomountServiceAccountToken: ptr.To(pod.AutomountServiceAccountToken),
+		SchedulerName:                pod.SchedulerName,
+		NodeSelector:                 m.nodeSelector(),
+		Tolerations:                  m.tolerations(),
+		DNSPolicy:                    corev1.DNSPolicy(pod.DNSPolicy),
+		SecurityContext:              m.podSecurityContext(),
+		HostPID:                      pod.HostPID,
+		HostIPC:                      pod.HostIPC,
 	}
 	if pod.RuntimeClassName != "" {
-		template.Spec.RuntimeClassName = ptr.To(pod.RuntimeClassName)
+		spec.RuntimeClassName = ptr.To(pod.RuntimeClassName)
 	}
-	return template
+	return spec
 }
 
 func (m *miniCluster) podSecurityContext() *corev1.PodSecurityContext {

@@ -32,38 +32,23 @@ func (m *miniCluster) servicesPod() *corev1.Pod {
 	if len(m.spec.Services) == 0 {
 		return nil
 	}
-	name, pod := ServicesPodName(m.name), &m.spec.Pod
+	name := ServicesPodName(m.name)
 	meta := m.objectMeta(name, m.servicesLabels())
 	meta.Annotations = m.servicesAnnotations(meta.Annotations)
-	out := &corev1.Pod{
+	pod := m.podSpec()
+	pod.Hostname = name
+	pod.RestartPolicy = m.servicesRestartPolicy()
+	pod.ImagePullSecrets = imagePullSecrets(slices.Concat(m.spec.Services, m.spec.Containers))
+	pod.Containers = m.servicesContainers()
+	pod.Volumes = m.servicesVolumes()
+	if affinity := m.nodeAffinity(); affinity != nil {
+		pod.Affinity = &corev1.Affinity{NodeAffinity: affinity}
+	}
+	return &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: meta,
-		Spec: corev1.PodSpec{
-			Hostname:                     name,
-			Subdomain:                    m.spec.Network.HeadlessName,
-			SetHostnameAsFQDN:            ptr.To(false),
-			RestartPolicy:                m.servicesRestartPolicy(),
-			ServiceAccountName:           pod.ServiceAccountName,
-			AutomountServiceAccountToken: ptr.To(pod.AutomountServiceAccountToken),
-			ImagePullSecrets:             imagePullSecrets(slices.Concat(m.spec.Services, m.spec.Containers)),
-			SchedulerName:                pod.SchedulerName,
-			NodeSelector:                 m.nodeSelector(),
-			Tolerations:                  m.tolerations(),
-			DNSPolicy:                    corev1.DNSPolicy(pod.DNSPolicy),
-			HostPID:                      pod.HostPID,
-			HostIPC:                      pod.HostIPC,
-			SecurityContext:              m.podSecurityContext(),
-			Containers:                   m.servicesContainers(),
-			Volumes:                      m.servicesVolumes(),
-		},
+		Spec:       pod,
 	}
-	if affinity := m.nodeAffinity(); affinity != nil {
-		out.Spec.Affinity = &corev1.Affinity{NodeAffinity: affinity}
-	}
-	if pod.RuntimeClassName != "" {
-		out.Spec.RuntimeClassName = ptr.To(pod.RuntimeClassName)
-	}
-	return out
 }
 
 // servicesLabels are those of the brokers' pods, and those that the headless Service selects its pods by.
