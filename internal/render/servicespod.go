@@ -22,8 +22,11 @@ func ServicesPodName(miniCluster string) string {
 // leadIndex is the completion index of the lead broker's pod.
 const leadIndex = "0"
 
-// legacyJobName is the label by which people still select the pods of a Job.
-const legacyJobName = "job-name"
+// Labels by which people select pods, though MiniFleet does not.
+const (
+	legacyJobName = "job-name"  // of a Job
+	legacyIndex   = "job-index" // of a MiniCluster, as the Flux Operator numbers them
+)
 
 // servicesPod runs spec.services beside the brokers, in one pod, which they reach as
 // NAME-services.SUBDOMAIN.NAMESPACE.svc. It is nil where there are none. It has no part in Flux: neither
@@ -57,6 +60,7 @@ func (m *miniCluster) servicesLabels() map[string]string {
 	labels := m.podLabels()
 	delete(labels, labelBrokers)
 	labels[legacyJobName] = m.name
+	labels[legacyIndex] = "services"
 	labels[batchv1.JobNameLabel] = m.name
 	if m.spec.Flux.MinimalService {
 		labels[batchv1.JobCompletionIndexAnnotation] = leadIndex

@@ -41,6 +41,16 @@ func TestServicesPodIsFoundByItsNameOnly(t *testing.T) {
 	}
 }
 
+// People's own Services select the pod as the Flux Operator labels it.
+func TestServicesPodIsLabelledAsUpstream(t *testing.T) {
+	in := minimal("true")
+	in.Spec.Services = []fluxv1alpha2.MiniClusterContainer{{Name: "database", Image: "database"}}
+	theirs := labels.Set{"app": "flux-operator", "app.kubernetes.io/name": "lammps", "namespace": in.Namespace, "job-name": "lammps", "job-index": "services"}
+	if pod := mustRender(t, in).ServicesPod; !labels.SelectorFromSet(theirs).Matches(labels.Set(pod.Labels)) {
+		t.Errorf("the pod has the labels %v, want %v among them", pod.Labels, theirs)
+	}
+}
+
 func TestServicesPodHasNoKey(t *testing.T) {
 	in := minimal("true")
 	in.Spec.Services = []fluxv1alpha2.MiniClusterContainer{{Name: "database", Image: "database", Command: "serve"}}
