@@ -1,6 +1,7 @@
 package render_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -88,6 +89,26 @@ func TestDeviations(t *testing.T) {
 			got:    func(b *render.Bundle) any { return b.Services[0].Spec.Selector },
 			want:   map[string]string{"batch.kubernetes.io/job-name": "lammps", "batch.kubernetes.io/job-completion-index": "0"},
 		},
+		"an architecture selects nodes": {
+			change: func(s *spec) { s.Flux.Arch = "aarch64" },
+			got:    func(b *render.Bundle) any { return b.Job.Spec.Template.Spec.NodeSelector },
+			want:   map[string]string{"kubernetes.io/arch": "arm64"},
+		},
+		"a hook of several words is run by a shell": {
+			change: func(s *spec) {
+				s.Containers[0].LifeCycle = fluxv1alpha2.LifeCycle{PostStartExec: "echo a > /tmp/b", PreStopExec: "/bin/stop"}
+			},
+			got: func(b *render.Bundle) any {
+				hooks := b.Job.Spec.Template.Spec.Containers[0].Lifecycle
+				return [][]string{hooks.PostStart.Exec.Command, hooks.PreStop.Exec.Command}
+			},
+			want: [][]string{{"/bin/sh", "-c", "echo a > /tmp/b"}, {"/bin/stop"}},
+		},
+		"a quiet broker tells errors": {
+			change: func(s *spec) { s.Logging.Quiet = true },
+			got:    brokerOption("-Slog-stderr-level="), want: "3",
+		},
+		"the brokers' tree is wide": {got: brokerOption("-Stbon.topo="), want: "kary:256"},
 		"brokers that are not ready have names": {
 			got: func(b *render.Bundle) any { return b.Services[0].Spec.PublishNotReadyAddresses }, want: true,
 		},
@@ -102,6 +123,15 @@ func TestDeviations(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// brokerOption is the value of an option of the brokers.
+func brokerOption(option string) func(*render.Bundle) any {
+	return func(b *render.Bundle) any {
+		_, rest, _ := strings.Cut(b.ConfigMap.Data["wait-0.sh"], option)
+		value, _, _ := strings.Cut(rest, "\n")
+		return value
 	}
 }
 
