@@ -1,9 +1,21 @@
 // Package render turns a MiniCluster into the objects that run it on one member.
 //
 // It is pure: the same Input gives the same bytes, nothing given to it is changed, and it knows no
-// client, clock or randomness. Each part of a MiniCluster has a file here: job.go, pod.go,
-// containers.go, volumes.go, services.go, servicespod.go, configmap.go, secret.go; what the pods run is in scripts.go,
-// broker.go and the templates under scripts.
+// client, clock or randomness. Each object has a file here, and each part of the spec has one:
+//
+//	job.go           size, backoffLimit, deadlineSeconds, jobLabels
+//	pod.go           pod, shareProcessNamespace, network.disableAffinity, flux.arch, pull secrets
+//	containers.go    containers and flux.container: images, environment, ports, hooks, resources
+//	volumes.go       volumes of containers and services, flux.mungeSecret, and mounts of our own
+//	services.go      network.headlessName, flux.minimalService, ports of sidecars
+//	servicespod.go   services
+//	secret.go        flux.curveCert
+//	configmap.go     the files that the pods run, which are made in:
+//	scripts.go       commands, command, batch, launcher, script, tasks, flux.container, flux.environment
+//	broker.go        maxSize, minSize, flux.bursting, brokerConfig, the options of the brokers
+//	metadata.go      labels and annotations of all objects
+//
+// What is shell in the scripts themselves is in the templates under scripts; docs/fields.md has every field.
 package render
 
 import (
