@@ -45,9 +45,10 @@ type pass struct {
 	ledger   runs.Ledger
 	sites    []*site
 	events   []note
-	again    time.Duration // when to look again although nothing happens; 0: not
-	lacking  []string      // members that would be chosen if they had room
-	variants               // of the MiniCluster, where overrides make it another
+	again    time.Duration                   // when to look again although nothing happens; 0: not
+	lacking  []string                        // members that would be chosen if they had room
+	behind   map[string]types.NamespacedName // who comes before it on a member
+	variants                                 // of the MiniCluster, where overrides make it another
 }
 
 // site is a member as this pass sees it.

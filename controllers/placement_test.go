@@ -185,6 +185,22 @@ var _ = Describe("A MiniCluster that has no room", func() {
 		Eventually(w.line).WithArguments(ctx, "small").Should(Equal("True Succeeded Synced Healthy 1/1"))
 	})
 
+	It("has that of its own run before, when that has ended", func(ctx SpecContext) {
+		f := w.asking("next", 4, "16", held)
+		Expect(hub.Create(ctx, f)).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "next").Should(Equal("True Synced Synced Progressing 1/1"))
+		Eventually(func() error {
+			f := w.get(ctx, "next")
+			f.Spec.MiniCluster.Containers[0].Command = "false"
+			f.Spec.MiniCluster.Pod.Annotations = brief
+			return hub.Update(ctx, f)
+		}).Should(Succeed())
+		Eventually(w.line).WithArguments(ctx, "next").Should(HavePrefix("False WaitingForCompletion"))
+		Expect(labs.Cluster("alpine").Release(ctx, w.name, "", 0)).To(Equal(4))
+		Eventually(w.line).WithArguments(ctx, "next").Should(Equal("True Succeeded Synced Healthy 1/1"))
+		Expect(jobsMade("alpine", w.name)).To(Equal(2))
+	})
+
 	It("finds its room taken after a restart of MiniFleet, too", func(ctx SpecContext) {
 		first := w.asking("first", 3, "20", held)
 		first.Spec.MiniCluster.Pod.SchedulerName = "nobody" // so that only the hub knows what its pods will take

@@ -50,6 +50,8 @@ func (r rank) compare(o rank) int {
 type waiter struct {
 	rank
 	members map[string]fit.Gang
+	// behind is, by member, whom its status names as ahead of it there, if anybody.
+	behind map[string]types.NamespacedName
 	// anywhere is set instead of members until it is known where it might go: after a start of the hub.
 	anywhere *fit.Gang
 }
@@ -100,9 +102,6 @@ func (b *book) release(key types.NamespacedName, keep func(member string) bool) 
 // that may matter to others.
 func (b *book) wait(key types.NamespacedName, next *waiter) []string {
 	old, had := b.waiters[key]
-	if had && next != nil && old.same(next) || !had && next == nil {
-		return nil
-	}
 	if b.waiters == nil {
 		b.waiters = map[types.NamespacedName]waiter{}
 	}
@@ -111,7 +110,7 @@ func (b *book) wait(key types.NamespacedName, next *waiter) []string {
 		b.waiters[key] = *next
 	}
 	switch {
-	case !had:
+	case !had, next != nil && old.same(next):
 		return nil // whoever it is ahead of will find out
 	case old.anywhere != nil:
 		return slices.Collect(maps.Keys(b.seen))
@@ -171,9 +170,9 @@ func (b *book) ahead(member string, nodes []fit.Node, self rank, gang fit.Gang) 
 	return first
 }
 
-// startable are those waiting on a member that have room there now, in their order, and the first that has
-// none, whose message is to be kept fresh.
-func (b *book) startable(m *clusters.Member) []types.NamespacedName {
+// stirred are those waiting on a member whom it concerns what is free there now, in their order: those that
+// have room, the first that has none, and those that wait for another reason than they say.
+func (b *book) stirred(m *clusters.Member) []types.NamespacedName {
 	var waiting []waiter
 	for _, w := range b.waiters {
 		if _, here := w.on(m.Name); here {
@@ -186,25 +185,25 @@ func (b *book) startable(m *clusters.Member) []types.NamespacedName {
 	slices.SortFunc(waiting, func(a, b waiter) int { return a.compare(b.rank) })
 	nodes, state := b.nodes(m, types.NamespacedName{})
 	var out []types.NamespacedName
-	var stuck []fit.Gang
-	told := false
-	for _, w := range waiting {
+	var stuck []waiter
+	for i, w := range waiting {
 		g, _ := w.on(m.Name)
-		switch {
-		case state != clusters.RoomKnown:
-			out = append(out, w.key)
-		case slices.ContainsFunc(stuck, func(s fit.Gang) bool { return fit.Compete(nodes, s, g) }):
-			stuck = append(stuck, g)
-		case fit.Check(nodes, g).Fits:
-			out = append(out, w.key)
+		fits := state != clusters.RoomKnown || fit.Check(nodes, g).Fits
+		ahead := slices.IndexFunc(stuck, func(s waiter) bool {
+			theirs, _ := s.on(m.Name)
+			return fits && fit.Compete(nodes, theirs, g)
+		})
+		var behind types.NamespacedName
+		if ahead >= 0 {
+			behind = stuck[ahead].key
+		}
+		if fits && ahead < 0 {
 			fit.Reserve(nodes, g.Pod, g.Size)
-		default:
-			if fit.Holds(nodes, g) {
-				stuck = append(stuck, g)
-			}
-			if !told {
-				out, told = append(out, w.key), true
-			}
+		} else if fit.Holds(nodes, g) {
+			stuck = append(stuck, w)
+		}
+		if fits && ahead < 0 || i == 0 || behind != w.behind[m.Name] {
+			out = append(out, w.key)
 		}
 	}
 	return out

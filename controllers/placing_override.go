@@ -106,7 +106,7 @@ func (p *pass) gang(member string) (fit.Gang, error) {
 		return fit.Gang{}, v.err
 	}
 	if v.gang == nil {
-		g, err := p.r.gangOf(p.fmc, &v.Spec)
+		g, err := gangOf(p.fmc, &v.Spec)
 		if err != nil {
 			return fit.Gang{}, err
 		}

@@ -35,12 +35,12 @@ func rankOf(fmc *v1alpha1.FleetMiniCluster) rank {
 }
 
 // gangOf is the pods that a MiniCluster will have.
-func (r *FleetMiniClusterReconciler) gangOf(fmc *v1alpha1.FleetMiniCluster, spec *fluxv1alpha2.MiniClusterSpec) (fit.Gang, error) {
-	bundle, err := render.Render(render.Input{Name: fmc.Name, Namespace: fmc.Namespace, Spec: *spec, CurveCert: r.anyCert()})
+func gangOf(fmc *v1alpha1.FleetMiniCluster, spec *fluxv1alpha2.MiniClusterSpec) (fit.Gang, error) {
+	job, services, err := render.Pods(render.Input{Name: fmc.Name, Namespace: fmc.Namespace, Spec: *spec})
 	if err != nil {
 		return fit.Gang{}, err
 	}
-	return gangOfJob(bundle.Job, bundle.ServicesPod), nil
+	return gangOfJob(job, services), nil
 }
 
 func gangOfJob(job *batchv1.Job, services *corev1.Pod) fit.Gang {
@@ -70,6 +70,7 @@ func (p *pass) room(name string) placement.Room {
 	}
 	res := fit.Check(nodes, gang)
 	out := placement.Room{Share: 1, Free: freeOf(res.Free)}
+	delete(p.behind, name)
 	if !res.Fits {
 		out.Share = float64(res.Pods) / float64(max(gang.Size, 1))
 		out.Miss = res.Miss
@@ -78,6 +79,10 @@ func (p *pass) room(name string) placement.Room {
 		}
 	} else if w := p.r.book.ahead(name, nodes, rankOf(p.fmc), gang); w != nil {
 		out.Miss = w.turn()
+		if p.behind == nil {
+			p.behind = map[string]types.NamespacedName{}
+		}
+		p.behind[name] = w.key
 	}
 	out.Miss = words.Safe(out.Miss, words.Note) // names of nodes and taints are the member's own
 	return out
@@ -218,7 +223,7 @@ func (p *pass) waiter() *waiter {
 	if p.problem != nil || p.wanted.Suspend || p.decision == nil || len(p.lacking) == 0 || p.hold() != "" {
 		return nil
 	}
-	w := &waiter{rank: rankOf(p.fmc), members: map[string]fit.Gang{}}
+	w := &waiter{rank: rankOf(p.fmc), members: map[string]fit.Gang{}, behind: p.behind}
 	for _, name := range p.lacking {
 		last := p.ledger.Last(name)
 		if gang, err := p.gang(name); err == nil && (last == nil || last.State.Ended()) {
@@ -253,7 +258,7 @@ func (r *FleetMiniClusterReconciler) wake(members []string) {
 	}
 }
 
-// waitingOn are those to look at when there is other room on a member: who may start now and, when the room
+// waitingOn are those to look at when there is other room on a member: whom that concerns and, when the room
 // has become known, everybody who might go there.
 func (r *FleetMiniClusterReconciler) waitingOn(ctx context.Context, member string) []mcreconcile.Request {
 	m, err := r.Provider.Member(member)
@@ -268,7 +273,7 @@ func (r *FleetMiniClusterReconciler) waitingOn(ctx context.Context, member strin
 		}
 		r.book.seen[member] = m
 	}
-	keys := r.book.startable(m)
+	keys := r.book.stirred(m)
 	r.book.mu.Unlock()
 	if first {
 		keys = append(keys, r.usersOfMember(ctx, member)...)
@@ -310,7 +315,7 @@ func (r *FleetMiniClusterReconciler) primeWith(ctx context.Context, fmc *v1alpha
 	if fmc.Spec.Suspend || len(live) == 0 && !waits {
 		return
 	}
-	gang, err := r.gangOf(fmc, &fmc.Spec.MiniCluster)
+	gang, err := gangOf(fmc, &fmc.Spec.MiniCluster)
 	if err != nil {
 		return // such a spec starts nothing; what is live tells when it is looked at
 	}
@@ -330,7 +335,7 @@ func (r *FleetMiniClusterReconciler) primeWith(ctx context.Context, fmc *v1alpha
 			id := ledger.Last(member).ID
 			c := claim{run: id, gang: gang, done: succeeded[id]}
 			if v, err := override.Apply(fmc.Name, &fmc.Spec.MiniCluster, overrides, labels[member]); err == nil && v.Digest != "" {
-				if g, err := r.gangOf(fmc, &v.Spec); err == nil {
+				if g, err := gangOf(fmc, &v.Spec); err == nil {
 					c.gang = g
 				}
 			}
