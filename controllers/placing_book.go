@@ -52,6 +52,8 @@ type waiter struct {
 	members map[string]fit.Gang
 	// behind is, by member, whom its status names as ahead of it there, if anybody.
 	behind map[string]types.NamespacedName
+	// looked is when it was last looked at.
+	looked time.Time
 	// anywhere is set instead of members until it is known where it might go: after a start of the hub.
 	anywhere *fit.Gang
 }
@@ -170,43 +172,58 @@ func (b *book) ahead(member string, nodes []fit.Node, self rank, gang fit.Gang) 
 	return first
 }
 
-// stirred are those waiting on a member whom it concerns what is free there now, in their order: those that
-// have room, the first that has none, and those that wait for another reason than they say.
-func (b *book) stirred(m *clusters.Member) []types.NamespacedName {
-	var waiting []waiter
+// queue are those that wait on a member, in their order.
+func (b *book) queue(member string) []waiter {
+	var out []waiter
 	for _, w := range b.waiters {
-		if _, here := w.on(m.Name); here {
-			waiting = append(waiting, w)
+		if _, here := w.on(member); here {
+			out = append(out, w)
 		}
 	}
-	if len(waiting) == 0 {
+	slices.SortFunc(out, func(a, b waiter) int { return a.compare(b.rank) })
+	return out
+}
+
+// stirred are those waiting on a member whom it concerns what is free there now, in their order: those that
+// have room, those that wait for another reason than they say, and the first that has none, whose words are
+// kept fresh, if not at every pod that comes or goes.
+func (b *book) stirred(m *clusters.Member, now time.Time) []types.NamespacedName {
+	queue := b.queue(m.Name)
+	if len(queue) == 0 {
 		return nil
 	}
-	slices.SortFunc(waiting, func(a, b waiter) int { return a.compare(b.rank) })
 	nodes, state := b.nodes(m, types.NamespacedName{})
 	var out []types.NamespacedName
 	var stuck []waiter
-	for i, w := range waiting {
+	for i, w := range queue {
 		g, _ := w.on(m.Name)
 		fits := state != clusters.RoomKnown || fit.Check(nodes, g).Fits
-		ahead := slices.IndexFunc(stuck, func(s waiter) bool {
-			theirs, _ := s.on(m.Name)
-			return fits && fit.Compete(nodes, theirs, g)
-		})
 		var behind types.NamespacedName
-		if ahead >= 0 {
-			behind = stuck[ahead].key
+		if fits {
+			behind = firstInTheWay(nodes, m.Name, stuck, g)
 		}
-		if fits && ahead < 0 {
+		starts := fits && behind.Name == ""
+		if starts {
 			fit.Reserve(nodes, g.Pod, g.Size)
 		} else if fit.Holds(nodes, g) {
 			stuck = append(stuck, w)
 		}
-		if fits && ahead < 0 || i == 0 || behind != w.behind[m.Name] {
+		stale := i == 0 && now.Sub(w.looked) > freshInterval
+		if starts || stale || behind != w.behind[m.Name] {
 			out = append(out, w.key)
 		}
 	}
 	return out
+}
+
+// firstInTheWay is the first of those that are stuck that wants the same room; its name is empty if none does.
+func firstInTheWay(nodes []fit.Node, member string, stuck []waiter, g fit.Gang) types.NamespacedName {
+	for _, w := range stuck {
+		if theirs, _ := w.on(member); fit.Compete(nodes, theirs, g) {
+			return w.key
+		}
+	}
+	return types.NamespacedName{}
 }
 
 // turn says who is ahead, for people.

@@ -26,9 +26,13 @@ import (
 	"github.com/minifleet/minifleet/internal/words"
 )
 
-// waitInterval is how often those that wait for room look by themselves, so that what they say of it is
-// never old.
-const waitInterval = time.Minute
+const (
+	// waitInterval is how often those that wait for room look by themselves, so that what they say of it is
+	// never old.
+	waitInterval = time.Minute
+	// freshInterval is the shortest time between two looks at the first in line merely for its words.
+	freshInterval = 5 * time.Second
+)
 
 func rankOf(fmc *v1alpha1.FleetMiniCluster) rank {
 	return rank{priority: fmc.Spec.Priority, created: fmc.CreationTimestamp.Time, key: client.ObjectKeyFromObject(fmc)}
@@ -147,7 +151,7 @@ func (p *pass) gate(s *site, step runs.Step) runs.Step {
 		return step
 	}
 	if p.unlisted(s.name) {
-		s.lookAgain(soon)
+		s.lookAgain(failedInterval) // if the news that they are listed does not come first
 		return runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonConnecting, Message: unlisted}
 	}
 	b, key := &p.r.book, client.ObjectKeyFromObject(p.fmc)
@@ -223,7 +227,7 @@ func (p *pass) waiter() *waiter {
 	if p.problem != nil || p.wanted.Suspend || p.decision == nil || len(p.lacking) == 0 || p.hold() != "" {
 		return nil
 	}
-	w := &waiter{rank: rankOf(p.fmc), members: map[string]fit.Gang{}, behind: p.behind}
+	w := &waiter{rank: rankOf(p.fmc), members: map[string]fit.Gang{}, behind: p.behind, looked: p.r.Now()}
 	for _, name := range p.lacking {
 		last := p.ledger.Last(name)
 		if gang, err := p.gang(name); err == nil && (last == nil || last.State.Ended()) {
@@ -273,7 +277,7 @@ func (r *FleetMiniClusterReconciler) waitingOn(ctx context.Context, member strin
 		}
 		r.book.seen[member] = m
 	}
-	keys := r.book.stirred(m)
+	keys := r.book.stirred(m, r.Now())
 	r.book.mu.Unlock()
 	if first {
 		keys = append(keys, r.usersOfMember(ctx, member)...)
