@@ -103,7 +103,7 @@ const (
 	comesAndGoes podKind = iota
 	// servesRun is the pod of services beside a run.
 	servesRun
-	// staysOnNode is a pod of a DaemonSet, or of the kubelet itself.
+	// staysOnNode is a pod that never ends by itself.
 	staysOnNode
 )
 

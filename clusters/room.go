@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
@@ -42,8 +41,8 @@ type NodeRoom struct {
 	Labels        map[string]string
 	Taints        []corev1.Taint
 	Unschedulable bool
-	// Total is what is allocatable less what pods use that stay on the node, those of DaemonSets; Free is
-	// allocatable less what all scheduled pods use. Free is negative where more is used than there is.
+	// Total is what is allocatable less what pods use that never end by themselves; Free is allocatable less
+	// what all scheduled pods use. Free is negative where more is used than there is.
 	Total, Free map[corev1.ResourceName]int64
 }
 
@@ -230,14 +229,14 @@ func runOf(p *corev1.Pod) string {
 	return ""
 }
 
-// podKindOf tells pods apart. Those of Jobs do not bear the label that MiniFleet's own objects do.
+// podKindOf tells pods apart. Those of Jobs do not bear the label that MiniFleet's own objects do. Pods that
+// are always restarted never end by themselves: those of Deployments and DaemonSets, and of the kubelet.
 func podKindOf(p *corev1.Pod) podKind {
-	owner := metav1.GetControllerOfNoCopy(p)
 	switch {
-	case owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node"):
-		return staysOnNode
 	case p.Labels[v1alpha1.LabelRun] != "" && p.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy:
 		return servesRun
+	case p.Spec.RestartPolicy == corev1.RestartPolicyAlways:
+		return staysOnNode
 	default:
 		return comesAndGoes
 	}

@@ -41,8 +41,7 @@ func TestRoom(t *testing.T) {
 	n.Labels = map[string]string{"disk": "ssd"}
 	n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}}
 	daemon := podOf("d", "a", resources("100m", "1Gi", 0))
-	daemon.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Controller: new(bool)}}
-	*daemon.OwnerReferences[0].Controller = true
+	daemon.Spec.RestartPolicy = corev1.RestartPolicyAlways
 	services := ofRun(runA, podOf("s", "a", resources("100m", "1Gi", 0)))
 	services.Labels[v1alpha1.LabelManagedBy] = v1alpha1.ManagedBy
 	_ = nodeStore{c}.Replace([]any{n}, "")

@@ -64,15 +64,20 @@ func (w *world) asking(name string, pods int32, cpu string, annotations map[stri
 	return f
 }
 
-// occupy runs a pod of somebody else's on alpine, and returns it.
+// occupy runs a pod of somebody else's on alpine that ends some day, and returns it.
 func (w *world) occupy(ctx context.Context, name, cpu string) *corev1.Pod {
+	GinkgoHelper()
+	return w.otherPod(ctx, name, cpu, corev1.RestartPolicyNever)
+}
+
+func (w *world) otherPod(ctx context.Context, name, cpu string, restart corev1.RestartPolicy) *corev1.Pod {
 	GinkgoHelper()
 	cluster, namespace := "alpine", w.name+"-other"
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	Expect(client.IgnoreAlreadyExists(admins[cluster].Create(ctx, ns))).To(Succeed())
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: held},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "example.org/other", Resources: corev1.ResourceRequirements{
+		Spec: corev1.PodSpec{RestartPolicy: restart, Containers: []corev1.Container{{Name: "a", Image: "example.org/other", Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
 		}}}},
 	}
@@ -175,12 +180,14 @@ var _ = Describe("A MiniCluster that has no room", func() {
 		Eventually(w.line).WithArguments(ctx, "low").Should(Equal("True Synced Synced Progressing 1/1"))
 	})
 
-	It("holds up nobody if it never could have room, and nobody on other nodes", func(ctx SpecContext) {
-		huge := w.asking("huge", 1, "65", brief)
+	It("holds up nobody if it would have none although everything ended", func(ctx SpecContext) {
+		w.otherPod(ctx, "service", "1", corev1.RestartPolicyAlways) // such as a Deployment's, which stays
+		w.freeCPU(ctx, "63/64")
+		huge := w.asking("huge", 1, "64", brief)
 		huge.Spec.Priority = 9
 		Expect(hub.Create(ctx, huge)).To(Succeed())
 		Eventually(w.line).WithArguments(ctx, "huge").Should(Equal(waits))
-		Expect(w.readyMessage(ctx, "huge")).To(ContainSubstring("even if nothing else ran there, they would not fit"))
+		Expect(w.readyMessage(ctx, "huge")).To(ContainSubstring("they would not fit either if every run there had ended"))
 		Expect(hub.Create(ctx, w.asking("small", 1, "1", brief))).To(Succeed())
 		Eventually(w.line).WithArguments(ctx, "small").Should(Equal("True Succeeded Synced Healthy 1/1"))
 	})

@@ -157,7 +157,7 @@ func (b *book) nodes(m *clusters.Member, self types.NamespacedName, without ...s
 }
 
 // ahead is who waits for the same room of a member and comes before a MiniCluster; nil if nobody does. Who
-// would not fit there even if the member were empty holds nobody up.
+// would not fit there even if every run had ended holds nobody up.
 func (b *book) ahead(member string, nodes []fit.Node, self rank, gang fit.Gang) *waiter {
 	var first *waiter
 	for key, w := range b.waiters {

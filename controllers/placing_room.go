@@ -79,7 +79,7 @@ func (p *pass) room(name string) placement.Room {
 		out.Share = float64(res.Pods) / float64(max(gang.Size, 1))
 		out.Miss = res.Miss
 		if !fit.Holds(nodes, gang) {
-			out.Miss += "; even if nothing else ran there, they would not fit"
+			out.Miss += "; they would not fit either if every run there had ended"
 		}
 	} else if w := p.r.book.ahead(name, nodes, rankOf(p.fmc), gang); w != nil {
 		out.Miss = w.turn()

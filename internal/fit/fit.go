@@ -42,7 +42,7 @@ type Node struct {
 	Labels        map[string]string
 	Taints        []corev1.Taint
 	Unschedulable bool
-	// Total is what the node has for pods that come and go, Free what is left of it.
+	// Total is what the node has for pods that end some day, Free what is left of it.
 	Total, Free Amounts
 }
 
@@ -167,7 +167,7 @@ func besideFits(nodes []Node, counts []int, total int, g Gang) bool {
 	return false
 }
 
-// Holds says whether a gang would fit if nothing else ran that comes and goes.
+// Holds says whether a gang would fit once everything had ended that ever ends.
 func Holds(nodes []Node, g Gang) bool { return Check(emptied(nodes), g).Fits }
 
 func emptied(nodes []Node) []Node {
