@@ -160,6 +160,7 @@ func TestNeeds(t *testing.T) {
 		"annotation of AppArmor, confined":       {annotated("container.apparmor.security.beta.kubernetes.io/a", "runtime/default"), nil},
 		"annotation of seccomp":                  {annotated("seccomp.security.alpha.kubernetes.io/pod", "unconfined"), []string{"Privileged spec.pod.annotations[seccomp.security.alpha.kubernetes.io/pod]"}},
 		"annotation of seccomp, for a container": {annotated("container.seccomp.security.alpha.kubernetes.io/a", ""), []string{"Privileged spec.pod.annotations[container.seccomp.security.alpha.kubernetes.io/a]"}},
+		"annotation of CPUs":                     {annotated("cpu-quota.crio.io", "disable"), []string{"Privileged spec.pod.annotations[cpu-quota.crio.io]"}},
 		"annotation of CDI":                      {annotated("cdi.k8s.io/a", "vendor.com/disk=all"), []string{"HostDevices spec.pod.annotations[cdi.k8s.io/a]"}},
 		"annotation of NRI, devices":             {annotated("devices.nri.io/container.a", "- path: /dev/sda"), []string{"HostDevices spec.pod.annotations[devices.nri.io/container.a]"}},
 		"annotation of NRI, mounts":              {annotated("mounts.nri.io", "- source: /"), []string{"HostPath spec.pod.annotations[mounts.nri.io]"}},

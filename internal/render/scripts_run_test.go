@@ -562,6 +562,25 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// Sidecars wait for a file that says that Flux has ended, and would wait for ever where it never started.
+func TestWaitScriptAlwaysCompletes(t *testing.T) {
+	for title, change := range map[string]func(*pod){
+		"succeeds":           func(*pod) {},
+		"fails":              func(p *pod) { p.write("flux_operator/command-0.sh", "program=(false)\n") },
+		"has no certificate": func(p *pod) { _ = os.Remove(p.path("flux_operator/curve.cert")) },
+		"leaves the script":  func(p *pod) { p.write("flux_operator/command-0.sh", "exit 3\n") },
+	} {
+		t.Run(title, func(t *testing.T) {
+			p := newPod(t, minimal("true"), "0")
+			change(p)
+			output, _ := p.run("wait-0.sh")
+			if _, err := os.Stat(p.path("flux/flux-operator-complete.txt")); err != nil {
+				t.Errorf("%v\n%s", err, output)
+			}
+		})
+	}
+}
+
 func TestWaitScriptWithoutTheView(t *testing.T) {
 	p := newPod(t, minimal("true"), "0")
 	if err := os.Remove(p.path("flux/flux-operator-done.txt")); err != nil {

@@ -40,6 +40,9 @@ done
 export FLUX_MODULE_PATH="${FLUX_MODULE_PATH:+${FLUX_MODULE_PATH}:}${viewroot}/lib/flux/modules"
 export FLUX_EXEC_PATH="${FLUX_EXEC_PATH:+${FLUX_EXEC_PATH}:}${viewroot}/libexec/flux/cmd"
 
+# Sidecars may wait for this file, however Flux ends.
+trap 'touch "${viewbase}/flux-operator-complete.txt" || true' EXIT
+
 # The broker wants a certificate that nobody else can read, and state that it owns.
 curvesrc=/flux_operator/curve.cert
 curvepath="${configroot}/curve/curve.cert"
@@ -145,6 +148,5 @@ elif [ "${code}" -eq 143 ]; then
   say "The command was ended by a SIGTERM that was not for this pod (143); told as 1"
   code=1
 fi
-touch "${viewbase}/flux-operator-complete.txt"
 say "Flux ended with exit code ${code}"
 exit "${code}"
