@@ -20,6 +20,9 @@ FUZZTIME ?= 30s
 BENCHTIME ?= 1s
 # E2E limits the end-to-end tests to those that match: make test-e2e E2E=Crash
 E2E ?=
+# SEED is of the first schedule of a soak, drawn at random where it is empty; DURATION is how long it goes on.
+SEED ?=
+DURATION ?= 10m
 # FLUX is the prefix of a flux-core for test-flux, with those of other packages for its view after colons.
 # RUN limits it to tests that match.
 FLUX ?=
@@ -129,7 +132,12 @@ test-cluster: race-note bin/testcluster build ## Run the tests of single parts a
 
 .PHONY: test-e2e
 test-e2e: bin/testcluster build ## Run the end-to-end tests of the whole system.
-	@if [ -d e2e ]; then go test -timeout 20m $(if $(E2E),-run '$(E2E)' -v) ./e2e/...; fi
+	@# One package after the other: each has a fleet of its own, and some of the tests are about time.
+	@if [ -d e2e ]; then go test -p 1 -timeout 20m $(if $(E2E),-run '$(E2E)' -v) ./e2e/...; fi
+
+.PHONY: soak
+soak: bin/testcluster build ## Play random schedules of faults and edits for DURATION, beginning with SEED.
+	MINIFLEET_SOAK_SEED='$(SEED)' MINIFLEET_SOAK_DURATION='$(DURATION)' go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./e2e/soak
 
 .PHONY: test-flux
 test-flux: ## Run the pods' scripts with the real Flux at FLUX, in namespaces of this machine: root only, minutes.

@@ -37,6 +37,8 @@ type AuditEvent struct {
 	} `json:"responseStatus"`
 	// RequestObject is what was sent, if the log's level is Request or more.
 	RequestObject json.RawMessage `json:"requestObject"`
+	// ResponseObject is what was answered, if the log's level is RequestResponse.
+	ResponseObject json.RawMessage `json:"responseObject"`
 }
 
 // Write says whether the request was one to change something.

@@ -1,0 +1,348 @@
+package soak
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/hack/lab"
+)
+
+const mergePatch = types.MergePatchType
+
+// actions are what a step can do. An error says that it could not be done, for the moment did not allow it:
+// there is no such object, or the API server is down. The schedule goes on.
+var actions = map[string]func(context.Context, *fleet, step) error{
+	"kill-hub":      killHub,
+	"pause-hub":     pauseHub,
+	"succeed-hub":   succeedHub,
+	"depose-hub":    deposeHub,
+	"second-hub":    secondHub,
+	"cut-hub":       cutHub,
+	"break":         breakCluster,
+	"mend":          func(ctx context.Context, f *fleet, s step) error { return f.mend(ctx, s.on) },
+	"create":        create,
+	"delete":        deleteFMC,
+	"command":       changeCommand,
+	"on-change":     edit(`{"spec":{"onChange":%s}}`, func(s step) any { return s.arg }),
+	"size":          resize,
+	"suspend":       edit(`{"spec":{"suspend":%s}}`, func(s step) any { return s.arg == "true" }),
+	"rerun":         edit(`{"metadata":{"annotations":{"`+v1alpha1.AnnotationRerunAt+`":%s}}}`, func(s step) any { return s.arg }),
+	"cancel":        cancelRun,
+	"place":         edit(`{"spec":{"placement":{"clusterSelector":{"matchLabels":%s}}}}`, zoneLabels),
+	"move":          move,
+	"label":         func(ctx context.Context, f *fleet, s step) error { return f.label(ctx, s.on, s.arg) },
+	"retries":       edit(`{"spec":{"retries":%s}}`, func(s step) any { return s.n }),
+	"history":       limitHistory,
+	"ttl":           edit(`{"spec":{"ttlSecondsAfterFinished":%s}}`, orNull),
+	"cleanup":       edit(`{"spec":{"miniCluster":{"cleanup":%s}}}`, func(s step) any { return s.arg == "true" }),
+	"delete-job":    deleteJob,
+	"edit-object":   editObject,
+	"delete-object": deleteObject,
+	"end-pods":      endPods,
+}
+
+var errNothing = errors.New("there is no such thing")
+
+func pause(milliseconds int) { time.Sleep(time.Duration(milliseconds) * time.Millisecond) }
+
+// killHub kills what runs of MiniFleet, and starts it again a moment later.
+func killHub(ctx context.Context, f *fleet, s step) error {
+	f.killHubs()
+	pause(s.n)
+	return f.superviseHub(ctx)
+}
+
+// pauseHub keeps it from doing anything for a moment.
+func pauseHub(_ context.Context, f *fleet, s step) error {
+	all := f.running()
+	var errs []error
+	for _, p := range all {
+		errs = append(errs, p.Pause())
+	}
+	pause(s.n)
+	for _, p := range all {
+		errs = append(errs, p.Resume())
+	}
+	return errors.Join(errs...)
+}
+
+// succeedHub starts another beside it, which waits for the lease, and kills the first.
+func succeedHub(ctx context.Context, f *fleet, s step) error {
+	all := f.running()
+	err := f.startHub(true)
+	pause(s.n)
+	for _, p := range all {
+		err = errors.Join(err, p.Kill())
+	}
+	return errors.Join(err, f.freeLease(ctx))
+}
+
+// deposeHub pauses it until another one leads, and lets it go on: it learns only then that it has lost the
+// lease, and may still be in the middle of something.
+func deposeHub(ctx context.Context, f *fleet, s step) error {
+	all := f.running()
+	var errs []error
+	for _, p := range all {
+		errs = append(errs, p.Pause())
+	}
+	errs = append(errs, f.startHub(true), f.freeLease(ctx))
+	pause(s.n)
+	for _, p := range all {
+		errs = append(errs, p.Resume())
+	}
+	return errors.Join(errs...)
+}
+
+// secondHub lets two of them act at once for a while, without any election.
+func secondHub(_ context.Context, f *fleet, s step) error {
+	err := f.startHub(false)
+	second := f.hubs[len(f.hubs)-1]
+	pause(s.n)
+	return errors.Join(err, second.Kill())
+}
+
+// cutHub cuts it off from the hub, and not from the members, until another one leads. What it knows is old.
+func cutHub(ctx context.Context, f *fleet, s step) error {
+	all := f.running()
+	var errs []error
+	for _, p := range all {
+		errs = append(errs, p.proxy.SetMode(lab.Hang))
+	}
+	errs = append(errs, f.startHub(true), f.freeLease(ctx))
+	pause(s.n)
+	for _, p := range all {
+		errs = append(errs, p.proxy.SetMode(f.hubMode))
+	}
+	return errors.Join(errs...)
+}
+
+var modes = map[string]lab.ProxyMode{
+	"refuse": lab.Refuse, "hang": lab.Hang, "slow": lab.Slow, "trickle": lab.Trickle, "drop": lab.DropReplies,
+}
+
+func breakCluster(_ context.Context, f *fleet, s step) error {
+	if s.arg != "kill" {
+		return f.setMode(s.on, modes[s.arg])
+	}
+	f.starting.Wait()
+	f.down[s.on] = true
+	return f.lab.Cluster(s.on).KillAPIServer()
+}
+
+// changeCommand makes another digest.
+func changeCommand(ctx context.Context, f *fleet, s step) error {
+	body := fmt.Appendf(nil, `[{"op":"replace","path":"/spec/miniCluster/containers/0/command","value":%q}]`, s.arg)
+	obj := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: s.name}}
+	return f.clients[hubName].Patch(ctx, obj, client.RawPatch(types.JSONPatchType, body))
+}
+
+// move changes where it runs and what, so that the next run is elsewhere while this one may be live.
+func move(ctx context.Context, f *fleet, s step) error {
+	place := edit(`{"spec":{"placement":{"clusterSelector":{"matchLabels":%s}}}}`, zoneLabels)
+	if err := place(ctx, f, step{name: s.name, arg: s.on}); err != nil {
+		return err
+	}
+	return changeCommand(ctx, f, s)
+}
+
+func zoneLabels(s step) any {
+	if s.arg == "" {
+		return nil
+	}
+	return map[string]string{"zone": s.arg}
+}
+
+func create(ctx context.Context, f *fleet, s step) error {
+	has := func(trait string) bool { return slices.Contains(strings.Split(s.arg, ","), trait) }
+	obj := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: s.name}}
+	obj.Spec.Placement = &v1alpha1.PlacementSpec{}
+	if has(traitOne) {
+		obj.Spec.Placement.NumberOfClusters = ptr.To[int32](1)
+	}
+	m := &obj.Spec.MiniCluster
+	m.Size, m.BackoffLimit = 2, 1
+	m.Containers = []fluxv1alpha2.MiniClusterContainer{{Name: s.name, Image: "example.org/app", Command: "work-0"}}
+	m.Pod.Annotations = map[string]string{lab.AskSeconds: fmt.Sprint(s.n)}
+	m.Pod.RestartPolicy = string(corev1.RestartPolicyNever)
+	if has(traitElastic) {
+		m.MaxSize = maxSize
+	}
+	if has(traitFails) {
+		m.Pod.Annotations[lab.AskExitCode] = "1"
+		obj.Spec.Retries = 1
+	}
+	if has(traitToken) {
+		m.Containers[0].Secrets = map[string]fluxv1alpha2.Secret{"TOKEN": {Name: "token", Key: "token"}}
+	}
+	if has(traitReplace) {
+		obj.Spec.OnChange = v1alpha1.Replace
+	}
+	if has(traitHasty) {
+		obj.Spec.DeletionDeadlineSeconds = ptr.To[int32](2)
+	}
+	return f.clients[hubName].Create(ctx, obj)
+}
+
+func deleteFMC(ctx context.Context, f *fleet, s step) error {
+	return f.clients[hubName].Delete(ctx, &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: s.name}})
+}
+
+// edit patches a FleetMiniCluster; %s in the patch is a value.
+func edit(patch string, value func(step) any) func(context.Context, *fleet, step) error {
+	return func(ctx context.Context, f *fleet, s step) error { return f.patch(ctx, s.name, patch, value(s)) }
+}
+
+func (f *fleet) patch(ctx context.Context, name, patch string, value any) error {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	obj := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}}
+	return f.clients[hubName].Patch(ctx, obj, client.RawPatch(mergePatch, fmt.Appendf(nil, patch, body)))
+}
+
+func (f *fleet) get(ctx context.Context, name string) (*v1alpha1.FleetMiniCluster, error) {
+	var obj v1alpha1.FleetMiniCluster
+	return &obj, f.clients[hubName].Get(ctx, client.ObjectKey{Namespace: f.namespace, Name: name}, &obj)
+}
+
+// resize sets the size of what is elastic. Elsewhere that would be a change like any other.
+func resize(ctx context.Context, f *fleet, s step) error {
+	obj, err := f.get(ctx, s.name)
+	if err != nil {
+		return err
+	}
+	if obj.Spec.MiniCluster.MaxSize == 0 {
+		return errNothing
+	}
+	return f.patch(ctx, s.name, `{"spec":{"miniCluster":{"size":%s}}}`, s.n)
+}
+
+// cancelRun cancels the latest run on a member, by adding it to those that were cancelled before.
+func cancelRun(ctx context.Context, f *fleet, s step) error {
+	obj, err := f.get(ctx, s.name)
+	if err != nil {
+		return err
+	}
+	for _, c := range obj.Status.Clusters {
+		if c.Name == s.on && c.Run != "" {
+			ids := strings.TrimPrefix(obj.Annotations[v1alpha1.AnnotationCancel]+","+c.Run, ",")
+			return f.patch(ctx, s.name, `{"metadata":{"annotations":{"`+v1alpha1.AnnotationCancel+`":%s}}}`, ids)
+		}
+	}
+	return errNothing
+}
+
+// orNull is the step's number, and null for -1.
+func orNull(s step) any {
+	if s.n < 0 {
+		return nil
+	}
+	return s.n
+}
+
+func limitHistory(ctx context.Context, f *fleet, s step) error {
+	field := map[string]string{"succeeded": "successfulRunsHistoryLimit", "failed": "failedRunsHistoryLimit"}[s.arg]
+	return f.patch(ctx, s.name, `{"spec":{"`+field+`":%s}}`, orNull(s))
+}
+
+func deleteJob(ctx context.Context, f *fleet, s step) error {
+	if s.name == taken && s.on == memberNames[0] {
+		return errNothing // it is the stranger's, who does not
+	}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: s.name}}
+	return f.clients[s.on].Delete(ctx, job, client.PropagationPolicy(metav1.DeletionPropagation(s.arg)))
+}
+
+// object finds one of the objects that a MiniCluster has beside its Job on a member.
+func (f *fleet) object(ctx context.Context, s step) (client.Object, error) {
+	ours := []client.ListOption{client.InNamespace(f.namespace), client.MatchingLabels{v1alpha1.LabelOwner: s.name}}
+	var found []client.Object
+	var err error
+	switch c := f.clients[s.on]; s.arg {
+	case "ConfigMap":
+		var list corev1.ConfigMapList
+		err = c.List(ctx, &list, ours...)
+		for i := range list.Items {
+			found = append(found, &list.Items[i])
+		}
+	case "Secret":
+		var list corev1.SecretList
+		err = c.List(ctx, &list, ours...)
+		for i := range list.Items {
+			found = append(found, &list.Items[i])
+		}
+	default:
+		var list corev1.ServiceList
+		err = c.List(ctx, &list, ours...)
+		for i := range list.Items {
+			found = append(found, &list.Items[i])
+		}
+	}
+	found = slices.DeleteFunc(found, f.isStranger)
+	if err != nil || len(found) == 0 {
+		return nil, errors.Join(err, errNothing)
+	}
+	return found[0], nil
+}
+
+func (f *fleet) isStranger(obj client.Object) bool {
+	return slices.ContainsFunc(f.strangers, func(s stranger) bool { return s.object.GetUID() == obj.GetUID() })
+}
+
+func editObject(ctx context.Context, f *fleet, s step) error {
+	obj, err := f.object(ctx, s)
+	if err != nil {
+		return err
+	}
+	switch obj := obj.(type) {
+	case *corev1.ConfigMap:
+		for k := range obj.Data {
+			obj.Data[k] = edited
+		}
+	case *corev1.Secret:
+		for k := range obj.Data {
+			obj.Data[k] = []byte(edited)
+		}
+	case *corev1.Service:
+		obj.Spec.Selector = map[string]string{"app": "another"}
+	}
+	return f.clients[s.on].Update(ctx, obj)
+}
+
+func deleteObject(ctx context.Context, f *fleet, s step) error {
+	obj, err := f.object(ctx, s)
+	if err != nil {
+		return err
+	}
+	return f.clients[s.on].Delete(ctx, obj)
+}
+
+// endPods makes the pods of a MiniCluster on a member end now, with an exit code.
+func endPods(ctx context.Context, f *fleet, s step) error {
+	var list corev1.PodList
+	err := f.clients[s.on].List(ctx, &list, client.InNamespace(f.namespace), client.MatchingLabels{v1alpha1.LabelOwner: s.name})
+	if err != nil || len(list.Items) == 0 {
+		return errors.Join(err, errNothing)
+	}
+	body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"0",%q:"%d"}}}`, lab.AskSeconds, lab.AskExitCode, s.n)
+	var errs []error
+	for i := range list.Items {
+		errs = append(errs, f.clients[s.on].Patch(ctx, &list.Items[i], client.RawPatch(mergePatch, body)))
+	}
+	return errors.Join(errs...)
+}

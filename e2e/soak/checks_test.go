@@ -1,0 +1,192 @@
+package soak
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/hack/lab"
+)
+
+// story is a history in the making. Times are seconds.
+type story struct {
+	*history
+	logs map[string][]byte
+}
+
+func newStory() *story { return &story{newHistory(), map[string][]byte{}} }
+
+func second(n int) time.Time { return time.Unix(int64(n), 0) }
+
+// wanted says that a FleetMiniCluster with numberOfClusters 1 was as it is changed to here since a time.
+func (s *story) wanted(at int, changes ...func(*v1alpha1.FleetMiniCluster)) *story {
+	obj := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{Name: "app", UID: "owner", ResourceVersion: fmt.Sprint(at)}}
+	obj.Spec.Placement = &v1alpha1.PlacementSpec{NumberOfClusters: ptr.To[int32](1)}
+	obj.Spec.MiniCluster = fluxv1alpha2.MiniClusterSpec{Size: 1, Containers: []fluxv1alpha2.MiniClusterContainer{{Image: "x", Command: "first"}}}
+	for _, change := range changes {
+		change(obj)
+	}
+	s.addVersion(second(at), obj)
+	return s
+}
+
+func changed(f *v1alpha1.FleetMiniCluster)    { f.Spec.MiniCluster.Containers[0].Command = "another" }
+func everywhere(f *v1alpha1.FleetMiniCluster) { f.Spec.Placement.NumberOfClusters = nil }
+func replacing(f *v1alpha1.FleetMiniCluster)  { f.Spec.OnChange = v1alpha1.Replace }
+func suspended(f *v1alpha1.FleetMiniCluster)  { f.Spec.Suspend = true }
+func removed(f *v1alpha1.FleetMiniCluster)    { f.DeletionTimestamp = &metav1.Time{Time: second(1)} }
+func retried(f *v1alpha1.FleetMiniCluster)    { f.Spec.Retries = 1 }
+func cancelling(f *v1alpha1.FleetMiniCluster) {
+	f.Annotations = map[string]string{v1alpha1.AnnotationCancel: "run-1"}
+}
+
+// ledger says that it has a line, of run-1, which was seen.
+func ledger(state v1alpha1.RunState) func(*v1alpha1.FleetMiniCluster) {
+	return func(f *v1alpha1.FleetMiniCluster) {
+		f.Status.Runs = append(f.Status.Runs, v1alpha1.Run{ID: "run-1", Cluster: "alpine", State: state, JobUID: "job"})
+	}
+}
+
+func cancelledLine(f *v1alpha1.FleetMiniCluster) { f.Status.Runs[0].Cancelled = true }
+
+// ran says that a Job for the first command was on a member from one time to another (0: it never ended).
+func (s *story) ran(run, member string, from, to int, changes ...func(*job)) *story {
+	first := newStory().wanted(1).fleets["owner"].versions[0].wish()
+	j := &job{
+		name: "app", uid: types.UID(fmt.Sprint("uid-", len(s.jobs))), owner: "owner", run: run, member: member,
+		creates: 1, created: second(from), seen: second(1000), wish: first, succeeded: true,
+	}
+	if to > 0 {
+		j.finished = second(to)
+	}
+	for _, change := range changes {
+		change(j)
+	}
+	s.jobs[j.uid] = j
+	return s
+}
+
+func createdTwice(j *job) { j.creates = 2 }
+func ofAnother(j *job) {
+	j.wish = newStory().wanted(1, changed).fleets["owner"].versions[0].wish()
+}
+func lostAt(n int) func(*job) { return func(j *job) { j.finished, j.seen = time.Time{}, second(n) } }
+func unsuccessful(j *job)     { j.succeeded = false }
+func goneAt(n int) func(*job) { return func(j *job) { j.deleting, j.gone = second(n), second(n) } }
+
+// wrote is a request of MiniFleet's about the first object of the story.
+func (s *story) wrote(at int, verb, resource, uid, body string) *story {
+	e := lab.AuditEvent{Verb: verb, Received: second(at), RequestObject: json.RawMessage(body)}
+	object := struct {
+		Group       string `json:"apiGroup"`
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+		UID         string `json:"uid"`
+	}{Resource: resource}
+	e.Object = &object
+	e.ResponseObject = fmt.Appendf(nil, `{"metadata":{"uid":%q}}`, uid)
+	s.writes = append(s.writes, write{"alpine", e})
+	return s
+}
+
+// deleted says that MiniFleet deleted the first Job at 4.
+func (s *story) deleted() *story {
+	return s.wrote(4, "delete", "jobs", "uid-0", `{"preconditions":{"uid":"uid-0"}}`)
+}
+
+func (s *story) belongs(uid string) *story { s.support[types.UID(uid)] = "owner"; return s }
+
+// TestInvariants makes sure that each of them can fail, and does not where there is no reason to.
+func TestInvariants(t *testing.T) {
+	const size = `{"spec":{"suspend":false}}`
+	const suspend = `{"spec":{"suspend":true}}`
+	cases := map[string]struct {
+		story *story
+		wrong string // which invariant is violated, or none
+	}{
+		"one run":                  {newStory().wanted(1).ran("run-1", "alpine", 2, 3), ""},
+		"a run with two Jobs":      {newStory().wanted(1, everywhere).ran("run-1", "alpine", 2, 3).ran("run-1", "basalt", 2, 3), "D1"},
+		"a Job that is made twice": {newStory().wanted(1).ran("run-1", "alpine", 2, 3, createdTwice), "D1"},
+
+		"moved before the first has ended": {newStory().wanted(1).wanted(3, changed).ran("run-1", "alpine", 2, 9).ran("run-2", "basalt", 4, 6, ofAnother), "D2"},
+		"moved after the first has ended":  {newStory().wanted(1).wanted(3, changed).ran("run-1", "alpine", 2, 4).ran("run-2", "basalt", 5, 6, ofAnother), ""},
+		"moved after the first was gone":   {newStory().wanted(1).wanted(3, changed).ran("run-1", "alpine", 2, 0, goneAt(4)).ran("run-2", "basalt", 5, 6, ofAnother), ""},
+		"moved, and the end is in no log":  {newStory().wanted(1).wanted(3, changed).ran("run-1", "alpine", 2, 9, lostAt(4)).ran("run-2", "basalt", 5, 6, ofAnother), ""},
+		"beside it on another member":      {newStory().wanted(1, everywhere).ran("run-1", "alpine", 2, 5).ran("run-2", "basalt", 2, 5), ""},
+
+		"repeated":                    {newStory().wanted(1).ran("run-1", "alpine", 2, 3).ran("run-2", "alpine", 4, 5), "D3"},
+		"repeated on another member":  {newStory().wanted(1).ran("run-1", "alpine", 2, 3).ran("run-2", "basalt", 4, 5), "D3"},
+		"repeated as it was asked to": {newStory().wanted(1, retried).ran("run-1", "alpine", 2, 3).ran("run-2", "alpine", 4, 5), ""},
+		"repeated too often":          {newStory().wanted(1, retried).ran("run-1", "alpine", 2, 3).ran("run-2", "alpine", 4, 5).ran("run-3", "alpine", 6, 7), "D3"},
+		"wished again":                {newStory().wanted(1).wanted(4, changed).wanted(5).ran("run-1", "alpine", 2, 3).ran("run-2", "alpine", 6, 7), ""},
+		"never wished":                {newStory().wanted(1).ran("run-1", "alpine", 2, 3, ofAnother), "D3"},
+		"a late request":              {newStory().wanted(1).wanted(2, ledger(v1alpha1.RunReplaced)).ran("run-1", "alpine", 3, 4).ran("run-2", "alpine", 5, 6), ""},
+
+		"deleted live":                 {newStory().wanted(1).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
+		"deleted after it has ended":   {newStory().wanted(1).ran("run-1", "alpine", 2, 3).deleted(), ""},
+		"deleted with its owner":       {newStory().wanted(1).wanted(3, removed).ran("run-1", "alpine", 2, 9).deleted(), ""},
+		"deleted before its owner":     {newStory().wanted(1).wanted(5, removed).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
+		"replaced":                     {newStory().wanted(1).wanted(3, replacing, changed, ledger(v1alpha1.RunStopping)).ran("run-1", "alpine", 2, 9).deleted(), ""},
+		"replaced unasked":             {newStory().wanted(1).wanted(3, changed, ledger(v1alpha1.RunStopping)).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
+		"replaced without a change":    {newStory().wanted(1).wanted(3, replacing, ledger(v1alpha1.RunStopping)).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
+		"replaced before it is said":   {newStory().wanted(1).wanted(3, replacing, changed).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
+		"cancelled":                    {newStory().wanted(1).wanted(3, cancelling, ledger(v1alpha1.RunStopping), cancelledLine).ran("run-1", "alpine", 2, 9).deleted(), ""},
+		"cancelled unasked":            {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunStopping), cancelledLine).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
+		"suspended":                    {newStory().wanted(1).wanted(3, suspended).ran("run-1", "alpine", 2, 9).wrote(4, "patch", "jobs", "uid-0", suspend), ""},
+		"suspended unasked":            {newStory().wanted(1).ran("run-1", "alpine", 2, 9).wrote(4, "patch", "jobs", "uid-0", suspend), "U1"},
+		"resized":                      {newStory().wanted(1).ran("run-1", "alpine", 2, 9).wrote(4, "patch", "jobs", "uid-0", size), ""},
+		"called failed, and it is not": {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 9), "U2"},
+		"called succeeded, but failed": {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunSucceeded)).ran("run-1", "alpine", 2, 3, unsuccessful), "U2"},
+		"called what it is":            {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunSucceeded)).ran("run-1", "alpine", 2, 3), ""},
+		"scripts torn away":            {newStory().wanted(1).belongs("cm").ran("run-1", "alpine", 2, 9).wrote(4, "delete", "configmaps", "cm", "{}"), "U3"},
+		"scripts removed afterwards":   {newStory().wanted(1).belongs("cm").ran("run-1", "alpine", 2, 3).wrote(4, "delete", "configmaps", "cm", "{}"), ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			for _, invariant := range invariants {
+				found := invariant.check(c.story.history)
+				expected := c.wrong != "" && strings.HasPrefix(invariant.name, c.wrong)
+				if expected != (len(found) > 0) {
+					t.Errorf("%s: %q", invariant.name, found)
+				}
+			}
+		})
+	}
+}
+
+func TestLeaks(t *testing.T) {
+	const key = "Yi3<wd%?5t&fP#z" // with characters that JSON escapes
+	const cert = `curve\n    secret-key = "` + key + `"\n`
+	cases := map[string]struct {
+		story *story
+		leaks bool
+	}{
+		"in a Secret":                       {newStory().wrote(1, "create", "secrets", "", `{"data":"`+canary+`"}`), false},
+		"a canary in a ConfigMap":           {newStory().wrote(1, "create", "configmaps", "", `{"data":"`+canary+`"}`), true},
+		"a key in an event":                 {newStory().wrote(1, "create", "events", "", `{"note":"the key is `+key+`"}`), true},
+		"a key in a status, as JSON has it": {newStory().wrote(1, "update", "fleetminiclusters", "", `{"message":"Yi3\u003cwd%?5t\u0026fP#z"}`), true},
+		"a canary in base64":                {newStory().wrote(1, "create", "jobs", "", `{"env":"Y2FuYXJ5LTVmMmE5MWMwN2QzZTQ4YjY="}`), true},
+		"a key in a log":                    {newStory().printed("all is well\nread " + key + "\n"), true},
+		"nothing of the kind":               {newStory().printed("all is well\n").wrote(1, "create", "configmaps", "", `{"data":"x"}`), false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			c.story.certs = []string{strings.ReplaceAll(cert, `\n`, "\n")}
+			if found := c.story.leaks(c.story.logs); (len(found) > 0) != c.leaks {
+				t.Errorf("found %q", found)
+			}
+		})
+	}
+}
+
+func (s *story) printed(log string) *story { s.logs["minifleet-1"] = []byte(log); return s }

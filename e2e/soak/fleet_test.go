@@ -1,0 +1,362 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/controllers"
+	"github.com/minifleet/minifleet/hack/lab"
+)
+
+const (
+	managerNamespace = "minifleet-system"
+	leaseName        = "controller.minifleet.dev"
+	// hubUser is who MiniFleet is in all audit logs. People are admin, and what the clusters do themselves is
+	// done by users of their own.
+	hubUser = "minifleet"
+	// canary is in a Secret that members get copies of.
+	canary = "canary-5f2a91c07d3e48b6"
+	// edited is what somebody writes into ConfigMaps and Secrets on members.
+	edited = "edited by somebody"
+)
+
+// zones are the labels that members have before and after a schedule.
+var zones = map[string]string{"alpine": "red", "basalt": "blue"}
+
+// fleet is a hub and its members, with MiniFleet behind proxies.
+type fleet struct {
+	dir       string
+	binary    string
+	namespace string // of the schedule
+	lab       *lab.Lab
+	clients   map[string]client.Client // of people, who go straight to the clusters
+	proxies   map[string]*lab.Proxy    // what MiniFleet goes through to members
+	hubs      []*minifleet             // as often as it was started; which of them run varies
+	hubConfig []byte                   // its kubeconfig for the hub, without a proxy
+	hubMode   lab.ProxyMode            // of the hub's network
+	starting  sync.WaitGroup           // API servers that are about to be back
+	down      map[string]bool          // clusters whose API server was killed
+	strangers []stranger
+}
+
+// minifleet is a MiniFleet with a way of its own to the hub.
+type minifleet struct {
+	*lab.Process
+	proxy *lab.Proxy
+}
+
+// stranger is an object on a member that is not MiniFleet's.
+type stranger struct {
+	member string
+	object client.Object
+}
+
+// newFleet starts everything. What it leaves on disk is removed, but for a test that failed.
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	root, err := lab.RepositoryRoot()
+	check(t, err)
+	f := &fleet{
+		binary: filepath.Join(root, "bin", "minifleet"), clients: map[string]client.Client{},
+		proxies: map[string]*lab.Proxy{}, down: map[string]bool{},
+	}
+	if _, err := os.Stat(f.binary); err != nil {
+		t.Fatalf("%v: build it with `make build`", err)
+	}
+	f.dir, err = os.MkdirTemp("", "minifleet-soak-") //nolint:usetesting // it stays where a test has failed
+	check(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("logs and audit logs are kept in %s", f.dir)
+			return
+		}
+		_ = os.RemoveAll(f.dir)
+	})
+	specs := []lab.ClusterSpec{{Name: hubName, Controllers: true, AuditLevel: "RequestResponse"}}
+	for _, name := range memberNames {
+		specs = append(specs, lab.ClusterSpec{Name: name, PodSeconds: 1, AuditLevel: "RequestResponse", Nodes: []lab.Node{
+			{Name: name + "-0", CPU: "64", Memory: "256Gi"},
+		}})
+	}
+	f.lab, err = lab.Start(context.WithoutCancel(t.Context()), lab.Options{Dir: filepath.Join(f.dir, "lab"), Clusters: specs})
+	check(t, err)
+	t.Cleanup(func() { _ = f.lab.Stop() })
+	t.Cleanup(func() {
+		f.killHubs()
+		for _, p := range f.hubs {
+			p.proxy.Close()
+		}
+	})
+	t.Cleanup(f.starting.Wait)
+	for _, c := range f.lab.Clusters() {
+		if !c.Owned() {
+			t.Skip("API servers that are not the lab's cannot be broken, nor their audit logs read")
+		}
+		f.connect(t, c)
+	}
+	check(t, f.lab.Cluster(hubName).ApplyCRDs(t.Context(), filepath.Join(root, "config", "crd", "bases")))
+	f.populate(t)
+	check(t, f.startHub(true))
+	await(t, "members to be connected", time.Minute, func() []string { return f.unconnected(t.Context()) })
+	return f
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await polls until nothing is left to wait for.
+func await(t *testing.T, what string, limit time.Duration, missing func() []string) {
+	t.Helper()
+	var left []string
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		if left = missing(); len(left) == 0 {
+			return
+		}
+	}
+	t.Fatalf("waited %s for %s: %q", limit, what, left)
+}
+
+// connect makes a client for people and a proxy for MiniFleet.
+func (f *fleet) connect(t *testing.T, c *lab.Cluster) {
+	t.Helper()
+	cfg, err := c.RESTConfig()
+	check(t, err)
+	cfg.Timeout = 5 * time.Second
+	scheme, err := controllers.NewScheme()
+	check(t, err)
+	f.clients[c.Name()], err = client.New(cfg, client.Options{Scheme: scheme})
+	check(t, err)
+	if c.Name() == hubName {
+		return // each MiniFleet has one of its own
+	}
+	f.proxies[c.Name()], err = lab.NewProxy(c.Address())
+	check(t, err)
+	t.Cleanup(f.proxies[c.Name()].Close)
+}
+
+// kubeconfig is MiniFleet's for a member.
+func (f *fleet) kubeconfig(t *testing.T, member string) []byte {
+	t.Helper()
+	direct, err := f.lab.Cluster(member).KubeconfigFor(hubUser, "system:masters")
+	check(t, err)
+	proxied, err := lab.WithServer(direct, f.proxies[member].Address())
+	check(t, err)
+	return proxied
+}
+
+// populate makes what the hub has before MiniFleet starts.
+func (f *fleet) populate(t *testing.T) {
+	t.Helper()
+	ctx, hub := t.Context(), f.clients[hubName]
+	var err error
+	f.hubConfig, err = f.lab.Cluster(hubName).KubeconfigFor(hubUser, "system:masters")
+	check(t, err)
+	check(t, hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}}))
+	for _, name := range memberNames {
+		check(t, hub.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: name},
+			Data:       map[string][]byte{v1alpha1.KubeconfigKey: f.kubeconfig(t, name)},
+		}))
+		check(t, hub.Create(ctx, &v1alpha1.MemberCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": zones[name]}},
+			Spec:       v1alpha1.MemberClusterSpec{KubeconfigSecretRef: v1alpha1.LocalReference{Name: name}},
+		}))
+	}
+}
+
+// enter makes a namespace for a schedule, with a Secret that is copied, and strangers on the members.
+func (f *fleet) enter(t *testing.T, namespace string) {
+	t.Helper()
+	f.namespace = namespace
+	for _, c := range f.clients {
+		check(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+	}
+	check(t, f.clients[hubName].Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "token", Labels: map[string]string{v1alpha1.LabelPropagate: "true"}},
+		Data:       map[string][]byte{"token": []byte(canary)},
+	}))
+	f.settleStrangers(t)
+}
+
+// settleStrangers puts objects on members that are somebody else's: without any mark, with the marks of
+// another fleet, and one under a name that a FleetMiniCluster has.
+func (f *fleet) settleStrangers(t *testing.T) {
+	t.Helper()
+	foreign := metav1.ObjectMeta{
+		Namespace: f.namespace, Name: "theirs",
+		Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelOwner: names[0], v1alpha1.LabelRun: "0123456789"},
+		Annotations: map[string]string{
+			v1alpha1.AnnotationHubUID: "another-hub", v1alpha1.AnnotationOwner: f.namespace + "/" + names[0], v1alpha1.AnnotationOwnerUID: "another",
+		},
+	}
+	job := func(m metav1.ObjectMeta) client.Object {
+		j := &batchv1.Job{ObjectMeta: *m.DeepCopy(), Spec: batchv1.JobSpec{Suspend: ptr.To(true)}}
+		j.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "x", Image: "example.org/x"}}}
+		return j
+	}
+	for _, member := range memberNames {
+		for _, obj := range []client.Object{
+			job(foreign),
+			&corev1.ConfigMap{ObjectMeta: *foreign.DeepCopy()},
+			&corev1.Secret{ObjectMeta: *foreign.DeepCopy()},
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "unmarked"}},
+		} {
+			f.settle(t, member, obj)
+		}
+	}
+	f.settle(t, memberNames[0], job(metav1.ObjectMeta{Namespace: f.namespace, Name: taken}))
+}
+
+func (f *fleet) settle(t *testing.T, member string, obj client.Object) {
+	t.Helper()
+	check(t, f.clients[member].Create(t.Context(), obj))
+	f.strangers = append(f.strangers, stranger{member, obj})
+}
+
+// startHub starts one more MiniFleet beside those that run. Without an election it takes no notice of them.
+func (f *fleet) startHub(election bool) error {
+	proxy, err := lab.NewProxy(f.lab.Cluster(hubName).Address())
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("minifleet-%d", len(f.hubs)+1)
+	config := filepath.Join(f.dir, name+".kubeconfig")
+	kubeconfig, err := lab.WithServer(f.hubConfig, proxy.Address())
+	if err == nil {
+		err = errors.Join(os.WriteFile(config, kubeconfig, 0o600), proxy.SetMode(f.hubMode))
+	}
+	if err != nil {
+		return err
+	}
+	p := &lab.Process{
+		Name: name, Path: f.binary,
+		Args: []string{"controller", "--kubeconfig", config, "--namespace", managerNamespace, fmt.Sprintf("--leader-elect=%t", election),
+			"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--log-level", "debug"},
+		PidsDir: filepath.Join(f.dir, "pids"), LogsDir: filepath.Join(f.dir, "logs"),
+	}
+	f.hubs = append(f.hubs, &minifleet{p, proxy})
+	return p.Start()
+}
+
+// running are the MiniFleets that run, the oldest first.
+func (f *fleet) running() []*minifleet {
+	return slices.DeleteFunc(slices.Clone(f.hubs), func(p *minifleet) bool { return !p.Running() })
+}
+
+// setMode makes the network to a cluster good or bad.
+func (f *fleet) setMode(cluster string, mode lab.ProxyMode) error {
+	if cluster != hubName {
+		return f.proxies[cluster].SetMode(mode)
+	}
+	f.hubMode = mode
+	var errs []error
+	for _, p := range f.running() {
+		errs = append(errs, p.proxy.SetMode(mode))
+	}
+	return errors.Join(errs...)
+}
+
+func (f *fleet) killHubs() {
+	for _, p := range f.running() {
+		_ = p.Kill()
+	}
+}
+
+// superviseHub does what a Deployment does: when none runs, another is started.
+func (f *fleet) superviseHub(ctx context.Context) error {
+	if len(f.running()) > 0 {
+		return nil
+	}
+	return errors.Join(f.freeLease(ctx), f.startHub(true))
+}
+
+// freeLease takes the lease from its holder, which is dead or paused, so that no test waits until it expires.
+func (f *fleet) freeLease(ctx context.Context) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		var lease coordinationv1.Lease
+		if err := f.clients[hubName].Get(ctx, client.ObjectKey{Namespace: managerNamespace, Name: leaseName}, &lease); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		lease.Spec.HolderIdentity = ptr.To("")
+		return f.clients[hubName].Update(ctx, &lease)
+	})
+}
+
+// mend undoes all faults of a cluster.
+func (f *fleet) mend(ctx context.Context, cluster string) error {
+	if f.down[cluster] {
+		f.down[cluster] = false
+		f.starting.Go(func() { _ = f.lab.Cluster(cluster).StartAPIServer(context.WithoutCancel(ctx)) })
+	}
+	return f.setMode(cluster, lab.Pass)
+}
+
+// heal undoes all faults, leaves one MiniFleet running, and gives it something to do on every member: once that
+// is done, it is known to be at work again.
+func (f *fleet) heal(ctx context.Context) error {
+	var errs []error
+	for cluster := range f.clients {
+		errs = append(errs, f.mend(ctx, cluster))
+	}
+	f.starting.Wait()
+	for name, zone := range zones {
+		errs = append(errs, f.label(ctx, name, zone))
+	}
+	if all := f.running(); len(all) > 1 {
+		for _, p := range all[1:] {
+			errs = append(errs, p.Kill())
+		}
+		errs = append(errs, f.freeLease(ctx))
+	}
+	errs = append(errs, f.superviseHub(ctx), create(ctx, f, step{name: witness, arg: traitAll}))
+	return errors.Join(errs...)
+}
+
+// witness is the name of a FleetMiniCluster that is created last.
+const witness = "witness"
+
+func (f *fleet) label(ctx context.Context, member, zone string) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"zone":%q}}}`, zone)
+	return f.clients[hubName].Patch(ctx, &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: member}}, client.RawPatch(mergePatch, patch))
+}
+
+// unconnected are the members that the hub does not call connected, and those with something left to remove.
+func (f *fleet) unconnected(ctx context.Context) []string {
+	var list v1alpha1.MemberClusterList
+	if err := f.clients[hubName].List(ctx, &list); err != nil {
+		return []string{err.Error()}
+	}
+	var out []string
+	for i := range list.Items {
+		m := &list.Items[i]
+		c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
+		if c == nil || c.Status != metav1.ConditionTrue {
+			out = append(out, fmt.Sprintf("member %s: %+v", m.Name, c))
+		}
+		if n := len(m.Status.Orphans); n > 0 {
+			out = append(out, fmt.Sprintf("member %s has %d orphans", m.Name, n))
+		}
+	}
+	return out
+}

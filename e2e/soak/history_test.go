@@ -1,0 +1,290 @@
+package soak
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/hack/lab"
+	"github.com/minifleet/minifleet/internal/runs"
+)
+
+// history is what happened, from the audit logs. All times are when the API server received the request by
+// which something became so, on one clock.
+//
+// An API server that is killed may have done something that its log does not hold. So an object exists from
+// the first answer that shows it, whoever asked, and a time that no log holds is the latest that it can have
+// been, or zero.
+type history struct {
+	jobs    map[types.UID]*job
+	fleets  map[types.UID]*fmc
+	support map[types.UID]types.UID // ConfigMaps, Secrets and Services on members: whose they are
+	writes  []write                 // MiniFleet's, on all clusters
+	certs   []string                // the CURVE certificates that were made
+}
+
+// job is a Job on a member.
+type job struct {
+	member, name             string
+	uid, owner               types.UID
+	run                      string
+	wish                     wish
+	creates                  int // requests that created it
+	created, seen            time.Time
+	finished, deleting, gone time.Time // zero: not, as far as is known
+	succeeded                bool
+	stays                    bool // it is still there in the end
+	requests                 []string
+}
+
+// wish identifies what is to run.
+type wish struct{ digest, token string }
+
+// over says whether the Job was no longer live at a time.
+func (j *job) over(at time.Time) bool { return before(j.finished, at) || before(j.gone, at) }
+
+func before(t, at time.Time) bool { return !t.IsZero() && !t.After(at) }
+
+func (j *job) String() string {
+	return fmt.Sprintf("Job %s (%s) on %s, run %s of %s:\n    %s", j.name, j.uid, j.member, j.run, j.owner, strings.Join(j.requests, "\n    "))
+}
+
+// fmc is a FleetMiniCluster: all that it ever was.
+type fmc struct {
+	name     string
+	uid      types.UID
+	versions []version // by resource version
+}
+
+// version is a FleetMiniCluster as it was since a time, until the next.
+type version struct {
+	at     time.Time
+	number uint64
+	object *v1alpha1.FleetMiniCluster
+}
+
+func (v *version) wish() wish {
+	spec := v.object.Spec.MiniCluster.DeepCopy()
+	spec.Default()
+	return wish{runs.Digest(v.object.Name, spec), v.object.Annotations[v1alpha1.AnnotationRerunAt]}
+}
+
+// write is a request of MiniFleet's to change something, that was granted.
+type write struct {
+	cluster string
+	event   lab.AuditEvent
+}
+
+func (w write) String() string { return w.cluster + ": " + request(&w.event) }
+
+func request(e *lab.AuditEvent) string {
+	return fmt.Sprintf("%s %s %s %s: %d", e.Received.UTC().Format("15:04:05.000000"), e.User.Username, e.Verb, e.RequestURI, e.Response.Code)
+}
+
+// about says whether the request was about an object of this resource.
+func (w write) about(resource string) bool {
+	return w.event.Object != nil && w.event.Object.Resource == resource
+}
+
+// readHistory reads the audit logs of all clusters.
+func (f *fleet) readHistory() (*history, error) {
+	h := newHistory()
+	for _, c := range f.lab.Clusters() {
+		events, err := lab.ReadAudit(c.AuditLog())
+		if err != nil {
+			return nil, err
+		}
+		h.read(c.Name(), events)
+	}
+	return h, nil
+}
+
+func newHistory() *history {
+	return &history{jobs: map[types.UID]*job{}, fleets: map[types.UID]*fmc{}, support: map[types.UID]types.UID{}}
+}
+
+// read adds what the requests to a cluster tell.
+func (h *history) read(cluster string, events []lab.AuditEvent) {
+	slices.SortStableFunc(events, func(a, b lab.AuditEvent) int { return a.Received.Compare(b.Received) })
+	for i := range events {
+		e := &events[i]
+		if e.Object == nil || e.Response.Code >= 300 || e.Object.Subresource == "token" {
+			continue
+		}
+		if e.User.Username == hubUser && e.Write() {
+			h.writes = append(h.writes, write{cluster, *e})
+		}
+		switch e.Object.Resource {
+		case "jobs":
+			h.readJob(cluster, e)
+		case "configmaps", "secrets", "services":
+			h.readSupport(cluster, e)
+		case "fleetminiclusters":
+			h.readFleet(e)
+		}
+	}
+}
+
+// answer decodes the object of a kind that was answered, and says whether it is one.
+func answer(e *lab.AuditEvent, kind string, into any) bool {
+	var m metav1.TypeMeta
+	if json.Unmarshal(e.ResponseObject, &m) != nil || m.Kind != kind {
+		return false
+	}
+	return json.Unmarshal(e.ResponseObject, into) == nil
+}
+
+// deletedUID is the UID of an object that was gone at once when it was deleted.
+func deletedUID(e *lab.AuditEvent) types.UID {
+	var s metav1.Status
+	if e.Verb != "delete" || !answer(e, "Status", &s) || s.Details == nil {
+		return ""
+	}
+	return s.Details.UID
+}
+
+func (h *history) readJob(cluster string, e *lab.AuditEvent) {
+	if j := h.jobs[deletedUID(e)]; j != nil {
+		j.note(e)
+		j.deleting, j.gone = first(j.deleting, e.Received), first(j.gone, e.Received)
+	}
+	var obj batchv1.Job
+	if !answer(e, "Job", &obj) || obj.UID == "" {
+		return
+	}
+	j := h.jobs[obj.UID]
+	if j == nil {
+		j = &job{
+			member: cluster, name: obj.Name, uid: obj.UID, owner: types.UID(obj.Annotations[v1alpha1.AnnotationOwnerUID]),
+			run: obj.Labels[v1alpha1.LabelRun], created: e.Received,
+			wish: wish{obj.Annotations[v1alpha1.AnnotationRunDigest], obj.Annotations[v1alpha1.AnnotationRunToken]},
+		}
+		if e.Verb != "create" {
+			j.created = obj.CreationTimestamp.Time
+		}
+		h.jobs[obj.UID] = j
+	}
+	if e.Verb == "create" {
+		j.creates++
+	}
+	j.seen = e.Received
+	j.note(e)
+	j.observe(&obj, e)
+}
+
+// note keeps a request that changed the Job.
+func (j *job) note(e *lab.AuditEvent) {
+	if e.Write() {
+		j.requests = append(j.requests, request(e))
+	}
+}
+
+func first(known, now time.Time) time.Time {
+	if known.IsZero() {
+		return now
+	}
+	return known
+}
+
+func (j *job) observe(obj *batchv1.Job, e *lab.AuditEvent) {
+	for _, c := range obj.Status.Conditions {
+		if c.Status != corev1.ConditionTrue || c.Type != batchv1.JobComplete && c.Type != batchv1.JobFailed || !j.finished.IsZero() {
+			continue
+		}
+		j.finished, j.succeeded = e.Received, c.Type == batchv1.JobComplete
+		if e.Object.Subresource != "status" {
+			j.finished = c.LastTransitionTime.Time // the request that made it so is in no log
+		}
+	}
+	if obj.DeletionTimestamp == nil {
+		return
+	}
+	j.deleting = first(j.deleting, e.Received)
+	if len(obj.Finalizers) == 0 {
+		j.gone = first(j.gone, e.Received)
+	}
+}
+
+func (h *history) readSupport(cluster string, e *lab.AuditEvent) {
+	var obj struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Data     map[string]string `json:"data"`
+	}
+	if json.Unmarshal(e.ResponseObject, &obj) != nil || obj.Metadata.UID == "" {
+		return
+	}
+	if cluster != hubName {
+		h.support[obj.Metadata.UID] = types.UID(obj.Metadata.Annotations[v1alpha1.AnnotationOwnerUID])
+	} else if cert, err := base64.StdEncoding.DecodeString(obj.Data["curve.cert"]); err == nil && len(cert) > 0 && !slices.Contains(h.certs, string(cert)) {
+		h.certs = append(h.certs, string(cert))
+	}
+}
+
+func (h *history) readFleet(e *lab.AuditEvent) {
+	obj := &v1alpha1.FleetMiniCluster{}
+	if !answer(e, "FleetMiniCluster", obj) || obj.UID == "" {
+		return
+	}
+	h.addVersion(e.Received, obj)
+}
+
+func (h *history) addVersion(at time.Time, obj *v1alpha1.FleetMiniCluster) {
+	f := h.fleets[obj.UID]
+	if f == nil {
+		f = &fmc{name: obj.Name, uid: obj.UID}
+		h.fleets[obj.UID] = f
+	}
+	number, err := strconv.ParseUint(obj.ResourceVersion, 10, 64)
+	if err != nil {
+		return
+	}
+	v := version{at, number, obj}
+	i, found := slices.BinarySearchFunc(f.versions, v, func(a, b version) int { return compare(a.number, b.number) })
+	if !found {
+		f.versions = slices.Insert(f.versions, i, v)
+	} else if at.Before(f.versions[i].at) {
+		f.versions[i].at = at
+	}
+}
+
+func compare(a, b uint64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// secretForms are the ways in which a secret may be written.
+func secretForms(secret string) [][]byte {
+	escaped, _ := json.Marshal(secret)
+	return [][]byte{[]byte(secret), bytes.Trim(escaped, `"`), []byte(base64.StdEncoding.EncodeToString([]byte(secret)))}
+}
+
+// logs are what MiniFleet has written to its standard output and error.
+func (f *fleet) logs() (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for _, p := range f.hubs {
+		body, err := os.ReadFile(p.LogPath())
+		if err != nil {
+			return nil, err
+		}
+		out[p.Name] = body
+	}
+	return out, nil
+}

@@ -1,0 +1,358 @@
+package soak
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// invariants are the promises; each returns what contradicts it.
+var invariants = []struct {
+	name  string
+	check func(*history) []string
+}{
+	{"D1: a run is created once", (*history).createdOnce},
+	{"D2: with numberOfClusters 1, nothing is live on two members", (*history).neverTwice},
+	{"D3: nothing runs more often than it was asked for", (*history).asOftenAsAsked},
+	{"U1: no live Job is deleted or suspended but for a reason", (*history).reasonToStop},
+	{"U2: no run is called over while its Job is live", (*history).overWhenOver},
+	{"U3: nothing that a live Job needs is deleted", (*history).keepsSupport},
+}
+
+// ours are the Jobs that MiniFleet made, oldest first.
+func (h *history) ours() []*job {
+	out := slices.DeleteFunc(slices.Collect(maps.Values(h.jobs)), func(j *job) bool { return h.fleets[j.owner] == nil })
+	slices.SortFunc(out, func(a, b *job) int { return a.created.Compare(b.created) })
+	return out
+}
+
+func (h *history) createdOnce() []string {
+	byRun := map[string][]*job{}
+	var out []string
+	for _, j := range h.ours() {
+		byRun[j.run] = append(byRun[j.run], j)
+		if j.creates > 1 {
+			out = append(out, fmt.Sprintf("created %d times: %s", j.creates, j))
+		}
+	}
+	for run, jobs := range byRun {
+		if len(jobs) > 1 {
+			out = append(out, fmt.Sprintf("run %s of %s has %d Jobs:\n%s", run, h.fleets[jobs[0].owner].name, len(jobs), list(jobs)))
+		}
+	}
+	return out
+}
+
+func list(jobs []*job) string {
+	lines := make([]string, len(jobs))
+	for i, j := range jobs {
+		lines[i] = "  " + j.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// single says whether numberOfClusters was 1 for all of the object's life.
+func (f *fmc) single() bool {
+	return !slices.ContainsFunc(f.versions, func(v version) bool {
+		p := v.object.Spec.Placement
+		return p == nil || p.NumberOfClusters == nil || *p.NumberOfClusters != 1
+	})
+}
+
+// neverTwice compares when the second was asked for with when the first was over. MiniFleet must have known
+// the one before it did the other, so that no request in between excuses anything.
+func (h *history) neverTwice() []string {
+	byOwner := map[types.UID][]*job{}
+	for _, j := range h.ours() {
+		if h.fleets[j.owner].single() {
+			byOwner[j.owner] = append(byOwner[j.owner], j)
+		}
+	}
+	var out []string
+	for owner, jobs := range byOwner {
+		for i, second := range jobs {
+			for _, first := range jobs[:i] {
+				if first.member != second.member && !first.over(second.created) && !first.lost(second.created) {
+					out = append(out, fmt.Sprintf("%s (%s) was live on %s when it was started on %s:\n%s",
+						h.fleets[owner].name, owner, first.member, second.member, list([]*job{first, second})))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// lost says whether a Job was last seen before a time and its end is in no log, because the API server was
+// killed: it may have ended by then.
+func (j *job) lost(at time.Time) bool {
+	return j.finished.IsZero() && j.gone.IsZero() && j.seen.Before(at) && !j.stays
+}
+
+func (h *history) asOftenAsAsked() []string {
+	type key struct {
+		owner  types.UID
+		member string
+		wish   wish
+	}
+	counts := map[key][]*job{}
+	for _, j := range h.ours() {
+		f := h.fleets[j.owner]
+		if f.calledOver(j.run, j.created) {
+			continue // a request that was still on its way; MiniFleet stops such a Job
+		}
+		k := key{j.owner, j.member, j.wish}
+		if f.single() {
+			k.member = "" // it is on one of them
+		}
+		counts[k] = append(counts[k], j)
+	}
+	var out []string
+	for k, jobs := range counts {
+		f := h.fleets[k.owner]
+		entered, retries := f.asked(k.wish)
+		if most := entered * (1 + retries); len(jobs) > most {
+			out = append(out, fmt.Sprintf("%s (%s) ran %d times for digest %s and token %q, which was wished %d times, with %d retries:\n%s\n%s",
+				f.name, k.owner, len(jobs), k.wish.digest, k.wish.token, entered, retries, list(jobs), f.story()))
+		}
+	}
+	return out
+}
+
+// asked is how often a wish was entered, and the most retries there were.
+func (f *fmc) asked(w wish) (entered, retries int) {
+	var last wish
+	for i := range f.versions {
+		now := f.versions[i].wish()
+		if now == w && now != last {
+			entered++
+		}
+		last = now
+		retries = max(retries, int(f.versions[i].object.Spec.Retries))
+	}
+	return entered, retries
+}
+
+// story is what was wished, and what the ledger said, in the order of time.
+func (f *fmc) story() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "  %s (%s):", f.name, f.uid)
+	last := ""
+	for i := range f.versions {
+		v := &f.versions[i]
+		w := v.wish()
+		line := fmt.Sprintf("wish %s %q", w.digest, w.token)
+		if v.object.Spec.Suspend {
+			line += " suspended"
+		}
+		if v.object.DeletionTimestamp != nil {
+			line += " deleted"
+		}
+		for _, r := range v.object.Status.Runs {
+			line += fmt.Sprintf("; %s %s %s on %s", r.ID, r.Digest[:min(4, len(r.Digest))], r.State, r.Cluster)
+		}
+		if line != last {
+			fmt.Fprintf(&b, "\n    %s %s", v.at.UTC().Format("15:04:05.000000"), line)
+			last = line
+		}
+	}
+	return b.String()
+}
+
+// calledOver says whether the ledger called a run over at a time.
+func (f *fmc) calledOver(run string, at time.Time) bool {
+	return f.ledgerSaid(run, at, func(r *v1alpha1.Run) bool { return r.State.Ended() })
+}
+
+func (f *fmc) ledgerSaid(run string, at time.Time, what func(*v1alpha1.Run) bool) bool {
+	return f.was(at, func(o *v1alpha1.FleetMiniCluster) bool {
+		return slices.ContainsFunc(o.Status.Runs, func(r v1alpha1.Run) bool { return r.ID == run && what(&r) })
+	})
+}
+
+// was says whether the object was ever like that by a time.
+func (f *fmc) was(at time.Time, like func(*v1alpha1.FleetMiniCluster) bool) bool {
+	return slices.ContainsFunc(f.versions, func(v version) bool { return !v.at.After(at) && like(v.object) })
+}
+
+// during says whether the object was like that at any time after a Job was made, up to a time.
+func (f *fmc) during(from, to time.Time, like func(*v1alpha1.FleetMiniCluster) bool) bool {
+	for i := range f.versions {
+		ended := i+1 < len(f.versions) && f.versions[i+1].at.Before(from)
+		if !ended && !f.versions[i].at.After(to) && like(f.versions[i].object) {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *history) reasonToStop() []string {
+	var out []string
+	for _, w := range h.writes {
+		if w.cluster == hubName || !w.about("jobs") {
+			continue
+		}
+		j := h.jobs[w.uid()]
+		if j == nil || h.fleets[j.owner] == nil || j.over(w.event.Received) {
+			continue
+		}
+		f := h.fleets[j.owner]
+		switch {
+		case w.event.Verb == "delete" && (j.deleting.IsZero() || !j.deleting.Before(w.event.Received)) && !f.mayStop(j, w.event.Received):
+			out = append(out, fmt.Sprintf("a live Job of %s was deleted for no reason: %s\n%s\n%s", f.name, w, j, f.story()))
+		case w.event.Verb == "patch" && w.suspends() && !f.during(j.created, w.event.Received, func(o *v1alpha1.FleetMiniCluster) bool { return o.Spec.Suspend }):
+			out = append(out, fmt.Sprintf("a live Job of %s was suspended for no reason: %s\n%s\n%s", f.name, w, j, f.story()))
+		}
+	}
+	return out
+}
+
+// uid is that of the object that was changed or deleted.
+func (w write) uid() types.UID {
+	var options metav1.DeleteOptions
+	if w.event.Verb == "delete" && json.Unmarshal(w.event.RequestObject, &options) == nil && options.Preconditions != nil && options.Preconditions.UID != nil {
+		return *options.Preconditions.UID
+	}
+	if uid := deletedUID(&w.event); uid != "" {
+		return uid
+	}
+	var obj struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+	}
+	_ = json.Unmarshal(w.event.ResponseObject, &obj) // without an object there is no UID
+	return obj.Metadata.UID
+}
+
+func (w write) suspends() bool {
+	var patch struct {
+		Spec struct {
+			Suspend bool `json:"suspend"`
+		} `json:"spec"`
+	}
+	return json.Unmarshal(w.event.RequestObject, &patch) == nil && patch.Spec.Suspend
+}
+
+// mayStop says whether there is a reason to delete a Job of this object that is live.
+func (f *fmc) mayStop(j *job, at time.Time) bool {
+	deleted := func(o *v1alpha1.FleetMiniCluster) bool { return o.DeletionTimestamp != nil }
+	if f.was(at, deleted) || f.calledOver(j.run, at) {
+		return true
+	}
+	stopping := func(cancelled bool) bool {
+		return f.ledgerSaid(j.run, at, func(r *v1alpha1.Run) bool { return r.State == v1alpha1.RunStopping && r.Cancelled == cancelled })
+	}
+	asked := func(o *v1alpha1.FleetMiniCluster) bool {
+		return strings.Contains(o.Annotations[v1alpha1.AnnotationCancel], j.run)
+	}
+	replaced := func(o *v1alpha1.FleetMiniCluster) bool {
+		v := version{object: o}
+		return o.Spec.OnChange == v1alpha1.Replace && v.wish() != j.wish
+	}
+	return stopping(true) && f.was(at, asked) || stopping(false) && f.during(j.created, at, replaced)
+}
+
+func (h *history) overWhenOver() []string {
+	byRun := map[string][]*job{}
+	for _, j := range h.ours() {
+		byRun[j.run] = append(byRun[j.run], j)
+	}
+	var out []string
+	for _, f := range h.fleets {
+		told := map[string]bool{}
+		for _, v := range f.versions {
+			for _, r := range v.object.Status.Runs {
+				if !r.State.Ended() || told[r.ID] {
+					continue
+				}
+				told[r.ID] = true
+				for _, j := range byRun[r.ID] {
+					if j.created.After(v.at) || j.lost(v.at) {
+						continue
+					}
+					// One that was given up before it was ever seen may have a request on its way still.
+					seen := f.ledgerSaid(r.ID, v.at, func(r *v1alpha1.Run) bool { return r.JobUID != "" })
+					live := !j.over(v.at) && seen
+					wrong := r.State == v1alpha1.RunSucceeded && !j.succeeded
+					if live || wrong {
+						out = append(out, fmt.Sprintf("%s: run %s is called %s at %s: %s\n%s", f.name, r.ID, r.State, v.at.UTC().Format("15:04:05.000000"), j, f.story()))
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (h *history) keepsSupport() []string {
+	live := map[types.UID][]*job{}
+	for _, j := range h.ours() {
+		live[j.owner] = append(live[j.owner], j)
+	}
+	var out []string
+	for _, w := range h.writes {
+		if w.cluster == hubName || w.event.Verb != "delete" || w.about("jobs") || w.about("pods") {
+			continue
+		}
+		at := w.event.Received
+		for _, j := range live[h.support[w.uid()]] {
+			if j.member == w.cluster && !j.created.After(at) && !j.over(at) && !j.lost(at) {
+				out = append(out, fmt.Sprintf("%s was deleted under a live Job: %s", w, j))
+			}
+		}
+	}
+	return out
+}
+
+// touched are MiniFleet's changes to what is not its own.
+func (h *history) touched(strangers []stranger) []string {
+	var out []string
+	for _, w := range h.writes {
+		for _, s := range strangers {
+			if w.cluster == s.member && w.event.Verb != "create" && w.uid() == s.object.GetUID() {
+				out = append(out, fmt.Sprintf("%s, which is somebody else's %T", w, s.object))
+			}
+		}
+	}
+	return out
+}
+
+var secretKey = regexp.MustCompile(`secret-key *= *"([^"]+)"`)
+
+// leaks are secrets that are anywhere but in Secrets: in what MiniFleet has written to any cluster (objects,
+// events, status), or in its logs.
+func (h *history) leaks(logs map[string][]byte) []string {
+	secrets := [][]byte{}
+	for _, s := range append(slices.Clone(h.certs), canary) {
+		if m := secretKey.FindStringSubmatch(s); m != nil {
+			s = m[1]
+		}
+		secrets = append(secrets, secretForms(s)...)
+	}
+	leaky := func(text []byte) bool {
+		return slices.ContainsFunc(secrets, func(s []byte) bool { return bytes.Contains(text, s) })
+	}
+	var out []string
+	for _, w := range h.writes {
+		if leaky([]byte(w.event.RequestURI)) || !w.about("secrets") && leaky(w.event.RequestObject) {
+			out = append(out, "a secret is in "+w.String())
+		}
+	}
+	for name, log := range logs {
+		for line := range bytes.Lines(log) {
+			if leaky(line) {
+				out = append(out, "a secret is in the log of "+name)
+				break
+			}
+		}
+	}
+	return out
+}

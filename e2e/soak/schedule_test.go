@@ -1,0 +1,215 @@
+package soak
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// step is one thing that happens. All of it is drawn before the first one happens, so that a seed always
+// gives the same schedule, however the system behaves.
+type step struct {
+	do   string        // what: a key of actions
+	on   string        // a cluster or a zone, or ""
+	name string        // a FleetMiniCluster, or ""
+	arg  string        // what the action wants to know besides
+	n    int           // a number that the action wants to know
+	wait time.Duration // before the next step
+}
+
+func (s step) String() string {
+	words := []string{s.do}
+	for _, w := range []string{s.on, s.name, s.arg} {
+		if w != "" {
+			words = append(words, w)
+		}
+	}
+	if s.n != 0 {
+		words = append(words, fmt.Sprint(s.n))
+	}
+	return fmt.Sprintf("%s; then %s", strings.Join(words, " "), s.wait)
+}
+
+// names are those of the FleetMiniClusters. On the first member, taken is the name of somebody else's Job.
+var names = []string{"ant", "bee", "cat", "dog", "elk", taken}
+
+const taken = "taken"
+
+// memberNames are the members, hubName is the hub's cluster.
+var memberNames = []string{"alpine", "basalt"}
+
+const hubName = "hub"
+
+// kind is a sort of step: how often it is drawn in proportion to others, and how.
+type kind struct {
+	weight int
+	draw   func(*drawer) step
+}
+
+// kinds are in an order that must not change for no reason: what a seed gives depends on it.
+var kinds = []kind{
+	// The hub.
+	{4, func(d *drawer) step { return step{do: "kill-hub", n: d.r.IntN(1500)} }},
+	{2, func(d *drawer) step { return step{do: "pause-hub", n: 200 + d.r.IntN(3000)} }},
+	{2, func(d *drawer) step { return step{do: "succeed-hub", n: d.r.IntN(2500)} }},
+	{2, func(d *drawer) step { return step{do: "depose-hub", n: 500 + d.r.IntN(4000)} }},
+	{2, func(d *drawer) step { return step{do: "second-hub", n: 1000 + d.r.IntN(4000)} }},
+	{2, func(d *drawer) step { return step{do: "cut-hub", n: 500 + d.r.IntN(6000)} }},
+	// Networks and API servers. What is broken is mended a few steps later.
+	{9, func(d *drawer) step {
+		return d.fault(memberNames, "refuse", "hang", "slow", "trickle", "drop", "drop", "kill")
+	}},
+	{2, func(d *drawer) step { return d.fault([]string{hubName}, "drop", "drop", "slow", "hang", "kill") }},
+	// Edits.
+	{8, func(d *drawer) step {
+		return step{do: "command", name: d.name(), arg: fmt.Sprintf("work-%d", d.r.IntN(3))}
+	}},
+	{3, func(d *drawer) step {
+		return step{do: "on-change", name: d.name(), arg: d.pick("AfterCompletion", "Replace")}
+	}},
+	{3, func(d *drawer) step { return step{do: "size", name: d.name(), n: 1 + d.r.IntN(maxSize)} }},
+	{4, func(d *drawer) step {
+		return step{do: "suspend", name: d.name(), arg: d.pick("true", "false", "false")}
+	}},
+	{5, func(d *drawer) step {
+		return step{do: "rerun", name: d.name(), arg: fmt.Sprintf("token-%d", len(d.steps))}
+	}},
+	{4, func(d *drawer) step { return step{do: "cancel", name: d.name(), on: d.member()} }},
+	{4, func(d *drawer) step { return step{do: "place", name: d.name(), arg: d.pick("", "red", "blue")} }},
+	{6, func(d *drawer) step {
+		return step{do: "move", name: d.name(), on: d.pick("red", "blue"), arg: fmt.Sprintf("work-%d", d.r.IntN(3))}
+	}},
+	{3, func(d *drawer) step { return step{do: "label", on: d.member(), arg: d.pick("red", "blue", "none")} }},
+	{2, func(d *drawer) step { return step{do: "retries", name: d.name(), n: d.r.IntN(2)} }},
+	{2, func(d *drawer) step {
+		return step{do: "history", name: d.name(), arg: d.pick("succeeded", "failed"), n: d.r.IntN(4) - 1}
+	}},
+	{1, func(d *drawer) step { return step{do: "ttl", name: d.name(), n: d.r.IntN(4) - 1} }},
+	{2, func(d *drawer) step { return step{do: "cleanup", name: d.name(), arg: d.pick("true", "false")} }},
+	{4, func(d *drawer) step { return step{do: "delete", name: d.name()} }},
+	{5, func(d *drawer) step { return d.create(d.name()) }},
+	// What people and pods do on members.
+	{4, func(d *drawer) step {
+		return step{do: "delete-job", name: d.name(), on: d.member(), arg: d.pick("Foreground", "Background")}
+	}},
+	{3, func(d *drawer) step {
+		return step{do: "edit-object", name: d.name(), on: d.member(), arg: d.pick("ConfigMap", "Secret", "Service")}
+	}},
+	{3, func(d *drawer) step {
+		return step{do: "delete-object", name: d.name(), on: d.member(), arg: d.pick("ConfigMap", "Secret", "Service")}
+	}},
+	{4, func(d *drawer) step { return step{do: "end-pods", name: d.name(), on: d.member(), n: d.r.IntN(2)} }},
+}
+
+// maxSize is that of elastic MiniClusters.
+const maxSize = 3
+
+// drawer draws a schedule.
+type drawer struct {
+	r      *rand.Rand
+	steps  []step
+	now    int            // the number of the draw
+	broken map[string]int // cluster to the number of the draw before which it is mended
+}
+
+// draw makes the schedule of a seed: so many steps, besides those that mend.
+func draw(seed uint64, n int) []step {
+	d := &drawer{r: rand.New(rand.NewPCG(seed, 0)), broken: map[string]int{}}
+	for _, name := range names {
+		d.add(d.create(name))
+	}
+	total := 0
+	for _, k := range kinds {
+		total += k.weight
+	}
+	for d.now = range n {
+		d.mend()
+		at := d.r.IntN(total)
+		for _, k := range kinds {
+			if at -= k.weight; at < 0 {
+				if s := k.draw(d); s.do != "" {
+					d.add(s)
+				}
+				break
+			}
+		}
+	}
+	return d.steps
+}
+
+func (d *drawer) add(s step) {
+	// Most things follow on each other at once, as the worst ones do in practice.
+	s.wait = time.Duration(d.r.IntN(400)) * time.Millisecond
+	if d.r.IntN(5) == 0 {
+		s.wait += time.Duration(d.r.IntN(2000)) * time.Millisecond
+	}
+	d.steps = append(d.steps, s)
+}
+
+// mend ends the faults that have lasted long enough.
+func (d *drawer) mend() {
+	for _, cluster := range append(slices.Clone(memberNames), hubName) {
+		if until, ok := d.broken[cluster]; ok && until <= d.now {
+			delete(d.broken, cluster)
+			d.add(step{do: "mend", on: cluster})
+		}
+	}
+}
+
+// fault breaks a cluster, unless it is broken: then nothing is done.
+func (d *drawer) fault(clusters []string, modes ...string) step {
+	cluster, mode, last := clusters[d.r.IntN(len(clusters))], d.pick(modes...), 1+d.r.IntN(5)
+	if _, ok := d.broken[cluster]; ok {
+		return step{}
+	}
+	d.broken[cluster] = d.now + last
+	return step{do: "break", on: cluster, arg: mode}
+}
+
+func (d *drawer) pick(values ...string) string { return values[d.r.IntN(len(values))] }
+func (d *drawer) name() string                 { return d.pick(names...) }
+func (d *drawer) member() string               { return d.pick(memberNames...) }
+
+// create makes a FleetMiniCluster: arg is its traits, n the seconds that its pods run.
+func (d *drawer) create(name string) step {
+	traits := []string{d.pick(traitOne, traitOne, traitAll), d.pick("", traitElastic), d.pick("", "", "", traitFails), d.pick("", traitToken), d.pick("", traitReplace), d.pick("", traitHasty)}
+	traits = slices.DeleteFunc(traits, func(s string) bool { return s == "" })
+	return step{do: "create", name: name, arg: strings.Join(traits, ","), n: d.r.IntN(6)}
+}
+
+// Traits of a FleetMiniCluster.
+const (
+	traitOne     = "one"     // numberOfClusters is 1, for all its life
+	traitAll     = "all"     // it runs on all members that match
+	traitElastic = "elastic" // its size can change
+	traitFails   = "fails"   // its pods fail
+	traitToken   = "token"   // it uses a Secret that is copied to members
+	traitReplace = "replace" // onChange is Replace from the start
+	traitHasty   = "hasty"   // its deletion waits two seconds for members that are away
+)
+
+func TestDraw(t *testing.T) {
+	one := draw(1, 200)
+	if !reflect.DeepEqual(one, draw(1, 200)) {
+		t.Error("the same seed gives another schedule")
+	}
+	if reflect.DeepEqual(one, draw(2, 200)) {
+		t.Error("another seed gives the same schedule")
+	}
+	broken := map[string]bool{}
+	for i, s := range one {
+		if actions[s.do] == nil {
+			t.Errorf("step %d: nothing is known of %q", i, s.do)
+		}
+		if s.do == "break" || s.do == "mend" {
+			if broken[s.on] == (s.do == "break") {
+				t.Errorf("step %d: %s", i, s)
+			}
+			broken[s.on] = s.do == "break"
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// fewSteps are enough for the tests that guard every change, manySteps are those of one round of a soak.
+	fewSteps, manySteps = 18, 60
+	// restLimit is how long a healed fleet may take to come to rest: it waits out the back-off of members that
+	// were away, of runs that failed, and the pods' own seconds.
+	restLimit = 3 * time.Minute
+)
+
+// TestSchedules plays short schedules of fixed seeds.
+func TestSchedules(t *testing.T) {
+	f := newFleet(t)
+	for _, seed := range []uint64{1, 2} {
+		if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { f.play(t, seed, fewSteps) }) {
+			t.Fatalf("repeat it, with more steps after these, with: make soak SEED=%d DURATION=1s", seed)
+		}
+	}
+}
+
+// TestSoak plays schedules until a time has passed: MINIFLEET_SOAK_DURATION, a Go duration. The first has
+// the seed MINIFLEET_SOAK_SEED, or one drawn at random, and the next ones count up from it. `make soak` sets
+// both.
+func TestSoak(t *testing.T) {
+	length, err := time.ParseDuration(os.Getenv("MINIFLEET_SOAK_DURATION"))
+	if err != nil {
+		t.Skip("for minutes or hours: make soak DURATION=10m")
+	}
+	seed := uint64(rand.Uint32())
+	if given := os.Getenv("MINIFLEET_SOAK_SEED"); given != "" {
+		seed, err = strconv.ParseUint(given, 10, 64)
+		check(t, err)
+	}
+	for end := time.Now().Add(length); time.Now().Before(end); seed++ {
+		fmt.Printf("%s seed %d\n", time.Now().Format(time.TimeOnly), seed) // also while it goes on
+		if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { newFleet(t).play(t, seed, manySteps) }) {
+			t.Fatalf("repeat it with: make soak SEED=%d DURATION=1s", seed)
+		}
+	}
+}
+
+// play lets the schedule of a seed happen in a new namespace, heals the fleet, waits until it is at rest, and
+// checks what has happened.
+func (f *fleet) play(t *testing.T, seed uint64, steps int) {
+	f.enter(t, fmt.Sprintf("soak-%d", seed))
+	ctx := t.Context()
+	story := &trace{start: time.Now()}
+	t.Cleanup(func() {
+		if t.Failed() || os.Getenv("TRACE") != "" {
+			t.Logf("seed %d, %d steps:\n%s", seed, steps, story)
+		}
+	})
+	for i, s := range draw(seed, steps) {
+		line := fmt.Sprintf("%3d %s", i, s)
+		err := actions[s.do](ctx, f, s)
+		story.add(line, err)
+		time.Sleep(s.wait)
+		if err := f.superviseHub(ctx); err != nil {
+			story.add("    start it again", err)
+		}
+	}
+	err := f.heal(ctx)
+	story.add("heal", err)
+	check(t, err)
+	rested := f.rest(ctx)
+	story.add("rest", nil)
+	for _, why := range rested {
+		t.Errorf("L: not at rest after %s: %s", restLimit, why)
+	}
+	h, err := f.readHistory()
+	check(t, err)
+	check(t, f.mark(ctx, h))
+	logs, err := f.logs()
+	check(t, err)
+	for _, invariant := range invariants {
+		for _, violation := range invariant.check(h) {
+			t.Errorf("%s: %s", invariant.name, violation)
+		}
+	}
+	for _, violation := range h.touched(f.strangers) {
+		t.Errorf("U4: nothing of others is changed: %s", violation)
+	}
+	for _, violation := range h.leaks(logs) {
+		t.Errorf("S: no secret leaves: %s", violation)
+	}
+	t.Logf("seed %d: %s in %s", seed, h.summary(), time.Since(story.start).Round(time.Second))
+}
+
+// rest waits until the fleet is at rest, twice in a row, and returns what keeps it from that.
+func (f *fleet) rest(ctx context.Context) []string {
+	var left []string
+	calm := 0
+	for end := time.Now().Add(restLimit); time.Now().Before(end); time.Sleep(300 * time.Millisecond) {
+		if left = f.unrest(ctx); len(left) > 0 {
+			calm = 0
+			if err := f.superviseHub(ctx); err != nil {
+				left = append(left, err.Error())
+			}
+		} else if calm++; calm == 3 {
+			return nil
+		}
+	}
+	return left
+}
+
+// mark tells the history which Jobs are there in the end: what no log says of them has not happened.
+func (f *fleet) mark(ctx context.Context, h *history) error {
+	for _, member := range memberNames {
+		var list batchv1.JobList
+		if err := f.clients[member].List(ctx, &list, client.InNamespace(f.namespace)); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if j := h.jobs[list.Items[i].UID]; j != nil {
+				j.stays = true
+			}
+		}
+	}
+	return nil
+}
+
+// summary is for those who wonder whether anything has happened at all.
+func (h *history) summary() string {
+	return fmt.Sprintf("%d FleetMiniClusters had %d Jobs; MiniFleet made %d writes", len(h.fleets), len(h.ours()), len(h.writes))
+}
+
+// trace is what has happened so far.
+type trace struct {
+	start time.Time
+	lines []string
+}
+
+func (tr *trace) add(line string, err error) {
+	if err != nil {
+		line += fmt.Sprintf(" (could not: %v)", err)
+	}
+	tr.lines = append(tr.lines, fmt.Sprintf("%7.3fs %s", time.Since(tr.start).Seconds(), line))
+}
+
+func (tr *trace) String() string { return strings.Join(tr.lines, "\n") }
