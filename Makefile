@@ -127,8 +127,8 @@ test-unit: race-note ## Run the tests that need no cluster: seconds.
 test-cluster: race-note bin/testcluster build ## Run the tests of single parts against real API servers.
 	@lab=$$($(packages_with_lab)); race=$$(go list $(RACE_PACKAGES)); \
 		plain=$$(comm -23 <(sort <<<"$$lab") <(sort <<<"$$race")); racy=$$(comm -12 <(sort <<<"$$lab") <(sort <<<"$$race")); \
-		[ -z "$$plain" ] || go test -timeout 10m $$plain; \
-		[ -z "$$racy" ] || go test -timeout 10m $(RACE) $$racy
+		[ -z "$$plain" ] || go test -timeout 20m $$plain; \
+		[ -z "$$racy" ] || go test -timeout 20m $(RACE) $$racy
 
 .PHONY: test-e2e
 test-e2e: bin/testcluster build ## Run the end-to-end tests of the whole system.
