@@ -38,7 +38,7 @@ KUSTOMIZE := $(call tool,kustomize,sigs.k8s.io/kustomize/kustomize/v5)
 
 # The race detector needs cgo and a C compiler. It is for what has goroutines of its own; elsewhere it
 # would cost a second build of everything and find nothing.
-RACE_PACKAGES := ./clusters/... ./controllers/... ./gitsource/fetch/...
+RACE_PACKAGES := ./clusters/... ./gitsource/fetch/...
 HAVE_RACE = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null && echo yes)
 
 ##@ Build
@@ -124,11 +124,12 @@ test-unit: race-note ## Run the tests that need no cluster: seconds.
 		[ -z "$$racy" ] || go test $(RACE) $$racy
 
 .PHONY: test-cluster
-test-cluster: race-note bin/testcluster build ## Run the tests of single parts against real API servers.
-	@lab=$$($(packages_with_lab)); race=$$(go list $(RACE_PACKAGES)); \
-		plain=$$(comm -23 <(sort <<<"$$lab") <(sort <<<"$$race")); racy=$$(comm -12 <(sort <<<"$$lab") <(sort <<<"$$race")); \
-		[ -z "$$plain" ] || go test -timeout 20m $$plain; \
-		[ -z "$$racy" ] || go test -timeout 20m $(RACE) $$racy
+test-cluster: bin/testcluster build ## Run the tests of single parts against real API servers.
+	@go test -p 1 -timeout 20m $$($(packages_with_lab))
+
+.PHONY: test-race
+test-race: race-note bin/testcluster build ## Run the controllers' tests with the race detector, which takes them twice as long.
+	go test -timeout 30m $(RACE) ./controllers/...
 
 .PHONY: test-e2e
 test-e2e: bin/testcluster build ## Run the end-to-end tests of the whole system.
