@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,22 +19,31 @@ import (
 // somebody else deletes is gone before its pods are, and they would be in the same cluster as those of the
 // next run, under the same hostnames.
 func (m *Member) Leftover(ctx context.Context, key types.NamespacedName, runID string) (string, error) {
+	return m.anyPod(ctx, key, []term{{v1alpha1.LabelRun, selection.Exists, nil}, {v1alpha1.LabelRun, selection.NotEquals, []string{runID}}})
+}
+
+// PodLeft returns the name of a pod of a run's Job that has not ended, or "".
+func (m *Member) PodLeft(ctx context.Context, key types.NamespacedName, runID string) (string, error) {
+	return m.anyPod(ctx, key, []term{{v1alpha1.LabelRun, selection.Equals, []string{runID}}, {batchv1.JobNameLabel, selection.Exists, nil}})
+}
+
+// term is a requirement of a label selector.
+type term struct {
+	label    string
+	operator selection.Operator
+	values   []string
+}
+
+// anyPod asks the member itself for a pod of a MiniCluster that has not ended.
+func (m *Member) anyPod(ctx context.Context, key types.NamespacedName, terms []term) (string, error) {
 	if err := m.Verify(ctx); err != nil {
 		return "", err
 	}
 	selector := labels.NewSelector()
-	for _, r := range []struct {
-		label    string
-		operator selection.Operator
-		values   []string
-	}{
-		{v1alpha1.LabelOwner, selection.Equals, []string{key.Name}},
-		{v1alpha1.LabelRun, selection.Exists, nil},
-		{v1alpha1.LabelRun, selection.NotEquals, []string{runID}},
-	} {
-		requirement, err := labels.NewRequirement(r.label, r.operator, r.values)
+	for _, t := range append(terms, term{v1alpha1.LabelOwner, selection.Equals, []string{key.Name}}) {
+		requirement, err := labels.NewRequirement(t.label, t.operator, t.values)
 		if err != nil {
-			return "", fmt.Errorf("selecting pods of earlier runs: %w", err)
+			return "", fmt.Errorf("selecting pods of a run: %w", err)
 		}
 		selector = selector.Add(*requirement)
 	}

@@ -101,7 +101,13 @@ func (p *pass) look(ctx context.Context, s *site) {
 		p.fail(s, err)
 		return
 	}
-	s.rawJob, s.job = job, observe(job)
+	s.rawJob, s.job, s.pod = job, observe(job), ""
+	if job == nil && confirm {
+		if s.pod, err = s.member.PodLeft(ctx, p.key(s), last.ID); err != nil {
+			p.fail(s, err)
+			return
+		}
+	}
 	p.learnExit(ctx, s, last)
 	wanted := p.wanted
 	wanted.Chosen, wanted.Cleanup = s.chosen, p.tidies(s, last)
@@ -109,7 +115,7 @@ func (p *pass) look(ctx context.Context, s *site) {
 		// Nothing is started, and nothing that is live is touched, on the strength of a spec that is wrong.
 		wanted.Hold, wanted.OnChange = p.problem.Message, v1alpha1.AfterCompletion
 	}
-	s.step = p.permitted(runs.Next(runs.Input{Wanted: wanted, Last: last, Ended: p.ledger.Ended, Job: s.job, Now: p.r.Now()}))
+	s.step = p.permitted(runs.Next(runs.Input{Wanted: wanted, Last: last, Ended: p.ledger.Ended, Job: s.job, Pod: words.Safe(s.pod, 253), Now: p.r.Now()}))
 	s.lookAgain(s.step.After)
 	if s.step.Action == runs.Begin {
 		p.awaitReferences(ctx, s)
@@ -142,7 +148,7 @@ func (p *pass) record() bool {
 			changed = true
 		case runs.Stop:
 			stopping := *last
-			stopping.State, stopping.Cancelled = s.step.State, s.step.Reason == v1alpha1.ReasonRunCancelled
+			stopping.State, stopping.Stop, stopping.Message = s.step.State, s.step.Stop, s.step.Message
 			p.replaceLast(stopping)
 			changed = true
 		default:
@@ -190,7 +196,7 @@ func (p *pass) adopt(s *site) bool {
 
 func (p *pass) finish(s *site, last *v1alpha1.Run) {
 	done := *last
-	done.State, done.Message = s.step.State, s.step.Message
+	done.State, done.Stop, done.Message = s.step.State, s.step.Stop, s.step.Message
 	done.CompletionTime = p.now()
 	if s.job != nil && s.job.RunID == done.ID {
 		done.JobUID = types.UID(s.job.UID) // it may have ended before it was ever seen to run

@@ -158,7 +158,7 @@ func (r *FleetMiniClusterReconciler) reportDeleting(ctx context.Context, fmc *v1
 	for i := range fmc.Status.Runs {
 		run := &fmc.Status.Runs[i]
 		if !run.State.Ended() && !slices.ContainsFunc(waiting, func(w pending) bool { return w.member == run.Cluster }) {
-			run.State, run.Message = v1alpha1.RunReplaced, "deleted with the FleetMiniCluster"
+			run.State, run.Stop, run.Message = v1alpha1.RunReplaced, v1alpha1.StopChanged, "deleted with the FleetMiniCluster"
 		}
 	}
 	rollup.Summarize(&fmc.Status)

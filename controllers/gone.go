@@ -24,7 +24,7 @@ func (p *pass) declareGone() {
 		if _, err := p.r.Provider.Member(run.Cluster); err == nil {
 			continue // it can be asked, and knows better
 		}
-		run.State, run.CompletionTime = v1alpha1.RunReplaced, p.now()
+		run.State, run.Stop, run.CompletionTime = v1alpha1.RunReplaced, v1alpha1.StopDeclaredGone, p.now()
 		run.Message = "declared gone (annotation " + v1alpha1.AnnotationRunGone + ") while its member could not be asked"
 		p.note("Warning", v1alpha1.ReasonRunReplaced, "Finish", run.Cluster, run.ID, fmt.Sprintf("%s: run %s %s", run.Cluster, run.ID, run.Message))
 	}

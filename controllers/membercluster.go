@@ -127,7 +127,7 @@ func (r *MemberClusterReconciler) connect(ctx context.Context, member *v1alpha1.
 			key, v1alpha1.KubeconfigKey, key.Namespace, key.Name, v1alpha1.KubeconfigKey)}, nil
 	}
 	spec := *member.Spec.DeepCopy()
-	spec.Suspend, spec.Taints = false, nil // they are about placement and no reason to connect anew
+	spec.Suspend, spec.Taints, spec.DeletionPolicy = false, nil, "" // they are no reason to connect anew
 	r.Provider.Ensure(member.Name, clusters.Target{Spec: spec, Kubeconfig: kubeconfig, ExpectedUID: member.Status.ClusterUID})
 	state, _ := r.Provider.State(member.Name)
 	twin, err := r.twin(ctx, member, state)

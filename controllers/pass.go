@@ -61,6 +61,7 @@ type site struct {
 
 	rawJob *batchv1.Job
 	job    *runs.Job
+	pod    string // of the latest run, where its Job is gone
 	step   runs.Step
 	exit   *v1alpha1.RunExit // of a Job that has failed
 	failed *rollup.Problem

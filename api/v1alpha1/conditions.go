@@ -17,6 +17,9 @@ const (
 	// ConditionFailed says that all runs of the current digest have ended and at least one has failed.
 	ConditionFailed = "Failed"
 
+	// ConditionDrained says of a MemberCluster that is drained or deleted whether all runs there have ended.
+	ConditionDrained = "Drained"
+
 	// ConditionPruneBlocked says that objects have left Git, and that so many of them did at once that a
 	// person has to approve it (AnnotationApprovePrune).
 	ConditionPruneBlocked = "PruneBlocked"
@@ -51,6 +54,11 @@ const (
 	ReasonRunReplaced          = "RunReplaced"
 	ReasonRunCancelled         = "RunCancelled"
 	ReasonRunAdopted           = "RunAdopted"
+	ReasonRunDrained           = "RunDrained"
+	ReasonRunWithdrawn         = "RunWithdrawn"
+	ReasonRunLost              = "RunLost"
+	ReasonRunPending           = "RunPending"
+	ReasonMemberClosed         = "MemberClosed"
 	ReasonRetryWaiting         = "RetryWaiting"
 	ReasonJobDeleted           = "JobDeleted"
 	ReasonResized              = "Resized"
@@ -76,6 +84,9 @@ const (
 	ReasonDuplicateCluster     = "DuplicateCluster"
 	ReasonOrphaned             = "Orphaned"
 	ReasonOrphanRemoved        = "OrphanRemoved"
+	ReasonDrained              = "Drained"
+	ReasonRunsLive             = "RunsLive"
+	ReasonInvalidAnnotation    = "InvalidAnnotation"
 
 	// GitSource.
 	ReasonFetchFailed     = "FetchFailed"

@@ -131,7 +131,8 @@ const (
 	RunSucceeded RunState = "Succeeded"
 	// RunFailed says that the Job failed, or that somebody deleted it before it ended.
 	RunFailed RunState = "Failed"
-	// RunReplaced says that the hub stopped the run, for one with a newer digest or another token.
+	// RunReplaced says that the hub stopped the run, or gave it up, for a reason that Run.Stop tells. What it
+	// was for is to run anew.
 	RunReplaced RunState = "Replaced"
 	// RunCancelled says that the hub stopped the run because a person asked for that.
 	RunCancelled RunState = "Cancelled"
@@ -141,6 +142,26 @@ const (
 func (s RunState) Ended() bool {
 	return s == RunSucceeded || s == RunFailed || s == RunReplaced || s == RunCancelled
 }
+
+// StopReason says why the hub stopped a run that had not ended.
+//
+// +kubebuilder:validation:Enum=Changed;Cancelled;Drained;NotStarted;Lost;DeclaredGone
+type StopReason string
+
+const (
+	// StopChanged says that the MiniCluster or its placement has changed.
+	StopChanged StopReason = "Changed"
+	// StopCancelled says that a person has cancelled the run.
+	StopCancelled StopReason = "Cancelled"
+	// StopDrained says that its member is drained.
+	StopDrained StopReason = "Drained"
+	// StopNotStarted says that its pods did not all run within the placement's pendingTimeout.
+	StopNotStarted StopReason = "NotStarted"
+	// StopLost says that it was lost with its nodes, or with its member (failover).
+	StopLost StopReason = "Lost"
+	// StopDeclaredGone says that a person has declared it gone while its member could not be asked.
+	StopDeclaredGone StopReason = "DeclaredGone"
+)
 
 // RunExit is how the first pod of a run that failed ended.
 type RunExit struct {
@@ -197,9 +218,21 @@ type Run struct {
 	// were followed by another (spec.retries).
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
-	// Cancelled says of a run that is stopped that a person asked for it.
+	// Stop says why the hub has stopped the run, or is about to.
 	// +optional
-	Cancelled bool `json:"cancelled,omitempty"`
+	Stop StopReason `json:"stop,omitempty"`
+	// RunningTime is when all of its pods (minSize of them, where that is set) were first seen running. It is
+	// taken away when the run is suspended.
+	// +optional
+	RunningTime *metav1.Time `json:"runningTime,omitempty"`
+	// PendingSince is since when a run that is live has no pod running although it should, if it has run
+	// before or was suspended; else it is pending since StartTime.
+	// +optional
+	PendingSince *metav1.Time `json:"pendingSince,omitempty"`
+	// LostTime is since when nothing has been heard of a live run, once that is longer than the placement's
+	// failover allows. It is taken away when the run is seen to go on.
+	// +optional
+	LostTime *metav1.Time `json:"lostTime,omitempty"`
 	// Exit is how the first pod of a failed run ended, where the member could still tell.
 	// +optional
 	Exit *RunExit `json:"exit,omitempty"`

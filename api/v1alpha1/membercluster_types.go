@@ -41,6 +41,12 @@ type MemberClusterSpec struct {
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
+	// DeletionPolicy says what the deletion of this object does to what MiniFleet has on the member. It can be
+	// changed while the deletion waits.
+	// +optional
+	// +kubebuilder:default=Block
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
 	// Taints keep placements away that do not tolerate them.
 	// +optional
 	// +listType=atomic
@@ -54,6 +60,21 @@ type MemberClusterSpec struct {
 	// +kubebuilder:default=Observe
 	Capacity CapacityMode `json:"capacity,omitempty"`
 }
+
+// DeletionPolicy says what becomes of a member's runs and objects when its MemberCluster is deleted. Nothing new
+// is placed there from then on.
+//
+// +kubebuilder:validation:Enum=Block;Drain;Orphan
+type DeletionPolicy string
+
+const (
+	// DeletionBlock waits until live runs have ended, then removes from the member what MiniFleet has there.
+	DeletionBlock DeletionPolicy = "Block"
+	// DeletionDrain stops live runs first, which start elsewhere where their placement allows it.
+	DeletionDrain DeletionPolicy = "Drain"
+	// DeletionOrphan leaves everything on the member as it is. How its live runs end is not known any more.
+	DeletionOrphan DeletionPolicy = "Orphan"
+)
 
 // CapacityMode says whether the capacity of a member is observed.
 //
@@ -104,7 +125,8 @@ type MemberClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions: Ready says whether the member can be reached and is the cluster that was registered.
+	// Conditions: Ready says whether the member can be reached and is the cluster that was registered. Drained
+	// is there while the member is drained or deleted, and says whether runs are still live there.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

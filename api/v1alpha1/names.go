@@ -59,6 +59,10 @@ const (
 	// for may run elsewhere.
 	AnnotationRunGone = "minifleet.dev/run-gone"
 
+	// AnnotationDrain, with the value "true" on a MemberCluster, has its live runs stopped, and started elsewhere
+	// where their placement allows it, and keeps new ones away.
+	AnnotationDrain = "minifleet.dev/drain"
+
 	// LabelPropagate, with the value "true" on a Secret or a ConfigMap of the hub, lets it be copied to the
 	// members whose MiniClusters name it.
 	LabelPropagate = "minifleet.dev/propagate"
@@ -73,7 +77,8 @@ const (
 	// is used by that object, whose NAMESPACE/NAME is the value. A copy goes with its last user.
 	AnnotationUserPrefix = "user.minifleet.dev/"
 
-	// Finalizer keeps a FleetMiniCluster until its objects are gone from every member.
+	// Finalizer keeps a FleetMiniCluster until its objects are gone from every member, and a MemberCluster until
+	// its deletion policy is carried out.
 	Finalizer = "minifleet.dev/cleanup"
 	// FieldManager is the server-side apply manager of every write on a member.
 	FieldManager = "minifleet"

@@ -58,7 +58,45 @@ type PlacementSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	Overrides []ClusterOverride `json:"overrides,omitempty"`
+
+	// PendingTimeout is how long a run may wait on its member until all of its pods run. A run that does not,
+	// while another member has room for it, is withdrawn; when none of its pods is left, it starts there. Without
+	// it a run waits for as long as it takes.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10s')",message="must be at least 10s"
+	PendingTimeout *metav1.Duration `json:"pendingTimeout,omitempty"`
+
+	// Failover lets a run that was lost with its member, or with its nodes there, start on another member. Without
+	// it such a run is waited for.
+	// +optional
+	Failover *Failover `json:"failover,omitempty"`
 }
+
+// Failover says when a run is lost, and how it is made sure that it is gone before another one starts.
+type Failover struct {
+	// AfterSeconds is how long a member may not answer, or a run that had begun may have no pod running on a
+	// member that does, before the run is lost.
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=604800
+	AfterSeconds int32 `json:"afterSeconds"`
+	// Fencing says what makes sure that a lost run is gone.
+	// +optional
+	// +kubebuilder:default=ProvenGone
+	Fencing Fencing `json:"fencing,omitempty"`
+}
+
+// Fencing says what makes sure that a lost run is gone.
+//
+// +kubebuilder:validation:Enum=ProvenGone;Manual
+type Fencing string
+
+const (
+	// FenceProvenGone moves a run when its member itself says that neither its Job nor any of its pods is left,
+	// and has the Job deleted where the member answers but the run is lost with its nodes.
+	FenceProvenGone Fencing = "ProvenGone"
+	// FenceManual moves a run only when a person says that it is gone (the annotation minifleet.dev/run-gone).
+	FenceManual Fencing = "Manual"
+)
 
 // ClusterOverride changes the MiniCluster on the members that it selects.
 type ClusterOverride struct {

@@ -55,7 +55,7 @@ func ledger(state v1alpha1.RunState) func(*v1alpha1.FleetMiniCluster) {
 	}
 }
 
-func cancelledLine(f *v1alpha1.FleetMiniCluster) { f.Status.Runs[0].Cancelled = true }
+func cancelledLine(f *v1alpha1.FleetMiniCluster) { f.Status.Runs[0].Stop = v1alpha1.StopCancelled }
 
 // ran says that a Job for the first command was on a member from one time to another (0: it never ended).
 func (s *story) ran(run, member string, from, to int, changes ...func(*job)) *story {

@@ -248,7 +248,7 @@ func (f *fmc) mayStop(j *job, at time.Time) bool {
 		return true
 	}
 	stopping := func(cancelled bool) bool {
-		return f.ledgerSaid(j.run, at, func(r *v1alpha1.Run) bool { return r.State == v1alpha1.RunStopping && r.Cancelled == cancelled })
+		return f.ledgerSaid(j.run, at, func(r *v1alpha1.Run) bool { return r.State == v1alpha1.RunStopping && (r.Stop == v1alpha1.StopCancelled) == cancelled })
 	}
 	asked := func(o *v1alpha1.FleetMiniCluster) bool {
 		return strings.Contains(o.Annotations[v1alpha1.AnnotationCancel], j.run)

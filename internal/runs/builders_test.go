@@ -3,6 +3,8 @@ package runs_test
 import (
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/runs"
 )
@@ -63,4 +65,14 @@ func endedIn(last *v1alpha1.Run, ids ...string) func(string) bool {
 	return func(id string) bool {
 		return slices.Contains(ids, id) || last != nil && last.ID == id && last.State.Ended()
 	}
+}
+
+func stopped(why v1alpha1.StopReason, r *v1alpha1.Run) *v1alpha1.Run {
+	r.Stop = why
+	return r
+}
+
+func lost(r *v1alpha1.Run) *v1alpha1.Run {
+	r.LostTime = &metav1.Time{}
+	return r
 }

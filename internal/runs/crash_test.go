@@ -65,6 +65,13 @@ func (s story) next(w *world, f faults) []*world {
 	}
 	if f.meddle && !w.meddled && w.job != nil {
 		try(func(c *world) bool { c.job.Deleting, c.meddled = true, true; return true })
+		try(func(c *world) bool { // and leaves its pods
+			if c.job.executing {
+				c.stray = c.job.RunID
+			}
+			c.job, c.meddled = nil, true
+			return true
+		})
 	}
 	return out
 }
@@ -110,8 +117,18 @@ var stories = map[string]story{
 	"cancelled while replaced":         {wanted(replace), wanted(replace, digest("2")), wanted(replace, digest("2"), cancelFirst)},
 	"cancelled, with retries":          {wanted(retries(1)), wanted(retries(1), cancelFirst)},
 	"cancelled while suspended":        {wanted(), wanted(suspend), wanted(suspend, cancelFirst), wanted(cancelFirst)},
+	"drained":                          {wanted(), wanted(drained, left)},
+	"drained, and back":                {wanted(), wanted(drained, left), wanted()},
+	"drained while suspended":          {wanted(suspend), wanted(suspend, drained, left), wanted(suspend), wanted()},
+	"drained after a change":           {wanted(), wanted(digest("2")), wanted(digest("2"), drained, left), wanted(digest("2"))},
+	"drained while replaced":           {wanted(replace), wanted(replace, digest("2")), wanted(replace, digest("2"), drained, left)},
+	"drained and cancelled":            {wanted(), wanted(drained, left), wanted(cancelFirst, drained, left), wanted(cancelFirst)},
+	"withdrawn, and back after all":    {wanted(), wanted(withdrawn, left), wanted()},
 	"changed while suspended":          {wanted(), wanted(suspend), wanted(suspend, digest("2")), wanted(digest("2"))},
 }
+
+func drained(w *runs.Wanted)   { w.Leave = v1alpha1.StopDrained }
+func withdrawn(w *runs.Wanted) { w.Leave = v1alpha1.StopNotStarted }
 
 // cancelFirst cancels the run that a story begins with.
 func cancelFirst(w *runs.Wanted) { w.Cancel = []string{runs.ID("owner", "alpine", wanted(), nil)} }
@@ -121,8 +138,11 @@ func (s story) entered(upTo int, digest, token string) int {
 	n := 0
 	for i := 0; i <= upTo; i++ {
 		is := s[i].Digest == digest && s[i].RerunAt == token
-		if is && (i == 0 || s[i-1].Digest != digest || s[i-1].RerunAt != token) {
+		switch {
+		case is && (i == 0 || s[i-1].Digest != digest || s[i-1].RerunAt != token):
 			n++
+		case is && s[i].Leave == "" && s[i-1].Leave != "":
+			n++ // what had to leave is wanted anew
 		}
 	}
 	return n
@@ -172,7 +192,16 @@ func live(t *testing.T, w *world) {
 	if n := len(w.ledger.Live()); n > 1 {
 		t.Fatalf("%d live lines: %s", n, w.key())
 	}
-	if w.job == nil || !w.job.executing || w.job.Deleting {
+	if w.stray != "" && w.ledger.Ended(w.stray) && w.created[w.stray] > 0 && w.noted(w.stray) {
+		t.Fatalf("run %s is called over while a pod of it runs: %s", w.stray, w.key())
+	}
+	if w.job == nil || !w.job.executing {
+		return
+	}
+	if w.stray != "" && w.stray != w.job.RunID {
+		t.Fatalf("two runs execute: %s", w.key())
+	}
+	if w.job.Deleting {
 		return
 	}
 	if last := w.last(); last == nil || last.ID != w.job.RunID || last.State.Ended() {

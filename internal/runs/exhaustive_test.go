@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/runs"
 )
@@ -16,10 +18,11 @@ type situation struct {
 	last   *v1alpha1.Run
 	ended  bool // the ledger knows the Job's run to have ended, where that is not last
 	job    *runs.Job
+	pod    string // of the latest run, where its Job is gone
 }
 
 func (s situation) next() runs.Step {
-	return runs.Next(runs.Input{Wanted: s.wanted, Last: s.last, Job: s.job, Ended: func(id string) bool {
+	return runs.Next(runs.Input{Wanted: s.wanted, Last: s.last, Job: s.job, Pod: s.pod, Ended: func(id string) bool {
 		if s.last != nil && s.last.ID == id {
 			return s.last.State.Ended()
 		}
@@ -68,6 +71,7 @@ func everyWanted(yield func(runs.Wanted)) {
 									yield(with(w, cleanup))
 									yield(with(w, retries(1)))
 									yield(with(w, cancel("a")))
+									yield(with(w, drained))
 								}
 							}
 						}
@@ -85,6 +89,11 @@ func with(w runs.Wanted, change func(*runs.Wanted)) runs.Wanted {
 
 func everyLast() []*v1alpha1.Run {
 	out := []*v1alpha1.Run{nil}
+	lost := line("a", v1alpha1.RunRunning)
+	lost.LostTime = &metav1.Time{}
+	byUser := line("a", v1alpha1.RunStopping)
+	byUser.Stop = v1alpha1.StopCancelled
+	out = append(out, lost, byUser)
 	for _, state := range []v1alpha1.RunState{
 		v1alpha1.RunStarting, v1alpha1.RunRunning, v1alpha1.RunStopping, v1alpha1.RunSucceeded, v1alpha1.RunFailed, v1alpha1.RunReplaced, v1alpha1.RunCancelled,
 	} {
@@ -117,7 +126,10 @@ func everySituation(yield func(situation)) {
 		for _, last := range everyLast() {
 			for _, j := range everyJob() {
 				for _, ended := range bools {
-					yield(situation{w, last, ended, j})
+					yield(situation{w, last, ended, j, ""})
+				}
+				if j == nil {
+					yield(situation{w, last, false, nil, "pod"})
 				}
 			}
 		}
@@ -150,12 +162,23 @@ func TestNextExhaustively(t *testing.T) {
 		"the Job of what has run for what is wanted stays, unless it is to be cleaned up or tried again": func(s situation, n runs.Step) bool {
 			return n.Action != runs.DeleteJob || s.wanted.Cleanup || s.wanted.WillRetry(s.last) || !s.own() || s.jobLive() || !s.jobEnded() || !s.wanted.IsCurrent(s.last)
 		},
-		"a run is stopped only if it is live, and cancelled or outdated and to be replaced": func(s situation, n runs.Step) bool {
+		"a run is stopped only if it is live, and cancelled, has to leave, or is outdated and to be replaced": func(s situation, n runs.Step) bool {
 			return n.Action != runs.Stop || s.ledgerLive() && s.own() &&
-				(s.cancelled() || s.wanted.OnChange == v1alpha1.Replace && !s.wanted.IsCurrent(s.last))
+				(s.cancelled() || s.wanted.Leave != "" || s.wanted.OnChange == v1alpha1.Replace && !s.wanted.IsCurrent(s.last))
 		},
 		"a run is called cancelled only if a person has cancelled it": func(s situation, n runs.Step) bool {
-			return n.State != v1alpha1.RunCancelled || s.cancelled()
+			return n.State != v1alpha1.RunCancelled || s.cancelled() || s.last.Stop == v1alpha1.StopCancelled
+		},
+		"no run is called over, given up or made while a pod of it may run": func(s situation, n runs.Step) bool {
+			return s.pod == "" || !s.ledgerLive() || n.Action == runs.Nothing
+		},
+		"what is stopped says why, and what has ended otherwise does not": func(s situation, n runs.Step) bool {
+			stopped := n.Action == runs.Stop || n.State == v1alpha1.RunReplaced || n.State == v1alpha1.RunCancelled
+			return stopped == (n.Stop != "")
+		},
+		"what has to leave is neither made, adjusted nor left alone": func(s situation, n runs.Step) bool {
+			return s.wanted.Leave == "" || n.Action != runs.Create && (n.Action != runs.Adjust) &&
+				(n.Action != runs.Nothing || !s.own() || !s.jobLive() || !s.ledgerLive() || s.job.Deleting)
 		},
 		"a Job that is being deleted is not deleted, adjusted or adopted": func(s situation, n runs.Step) bool {
 			return s.job == nil || !s.job.Deleting || n.Action != runs.DeleteJob && n.Action != runs.Adjust && n.Action != runs.Adopt

@@ -1,6 +1,7 @@
 package runs_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -110,6 +111,38 @@ func TestNext(t *testing.T) {
 		"outdated, live and suspended, and not to be any more": {
 			wanted(digest("2")), line("a", v1alpha1.RunRunning), nil, job("a", suspended),
 			runs.Adjust, "", v1alpha1.ReasonResumed,
+		},
+		"its member is drained": {
+			wanted(drained), line("a", v1alpha1.RunRunning), nil, job("a"),
+			runs.Stop, v1alpha1.RunStopping, v1alpha1.ReasonRunDrained,
+		},
+		"its member is drained, and it is outdated": {
+			wanted(drained, digest("2")), line("a", v1alpha1.RunRunning), nil, job("a"),
+			runs.Stop, v1alpha1.RunStopping, v1alpha1.ReasonRunDrained,
+		},
+		"its member is drained before a Job was made": {
+			wanted(drained), line("a", v1alpha1.RunStarting), nil, nil,
+			runs.Finish, v1alpha1.RunReplaced, v1alpha1.ReasonRunDrained,
+		},
+		"its member is drained, and it has just succeeded": {
+			wanted(drained), line("a", v1alpha1.RunRunning), nil, job("a", succeeded),
+			runs.Finish, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded,
+		},
+		"it was stopped because its member is drained": {
+			wanted(drained), stopped(v1alpha1.StopDrained, line("a", v1alpha1.RunStopping)), nil, nil,
+			runs.Finish, v1alpha1.RunReplaced, v1alpha1.ReasonRunDrained,
+		},
+		"it was stopped since it did not start, and is wanted here after all": {
+			wanted(), stopped(v1alpha1.StopNotStarted, line("a", v1alpha1.RunStopping)), nil, job("a"),
+			runs.DeleteJob, "", v1alpha1.ReasonRunWithdrawn,
+		},
+		"it was lost, its member answers again, and its Job is gone": {
+			wanted(), lost(line("a", v1alpha1.RunRunning)), nil, nil,
+			runs.Finish, v1alpha1.RunReplaced, v1alpha1.ReasonRunLost,
+		},
+		"it was lost, its member answers again, and it goes on": {
+			wanted(), lost(line("a", v1alpha1.RunRunning)), nil, job("a"),
+			runs.Nothing, "", "",
 		},
 		"queued by the member": {
 			wanted(), line("a", v1alpha1.RunRunning), nil, job("a", queued),
@@ -352,6 +385,21 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// A pod of a run that has not ended keeps the run from being called over, whatever became of its Job.
+func TestPodsThatAreLeft(t *testing.T) {
+	for name, last := range map[string]*v1alpha1.Run{
+		"of a run that goes on": line("a", v1alpha1.RunRunning),
+		"of one that is lost":   lost(line("a", v1alpha1.RunRunning)),
+		"of one that starts":    line("a", v1alpha1.RunStarting),
+		"of one that stops":     stopped(v1alpha1.StopDrained, line("a", v1alpha1.RunStopping)),
+	} {
+		step := runs.Next(runs.Input{Wanted: wanted(cancel("a"), drained), Last: last, Ended: endedIn(last), Pod: "a-0-x"})
+		if step.Action != runs.Nothing || step.Reason != v1alpha1.ReasonDeleting || !strings.Contains(step.Message, "its pod a-0-x is still there") {
+			t.Errorf("%s: %+v", name, step)
+		}
+	}
+}
+
 // The waiting between retries doubles, up to a limit, and says when it ends.
 func TestBackOff(t *testing.T) {
 	ended := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -412,6 +460,9 @@ func TestIsCurrent(t *testing.T) {
 		"same":            {wanted(), line("a", v1alpha1.RunRunning), true},
 		"another digest":  {wanted(digest("2")), line("a", v1alpha1.RunRunning), false},
 		"new token":       {wanted(token("t")), line("a", v1alpha1.RunRunning), false},
+		"replaced":        {wanted(), line("a", v1alpha1.RunReplaced), false},
+		"to be replaced":  {wanted(), line("a", v1alpha1.RunStopping), false},
+		"to be cancelled": {wanted(), stopped(v1alpha1.StopCancelled, line("a", v1alpha1.RunStopping)), true},
 		"answered token":  {wanted(token("t")), answering("t", line("a", v1alpha1.RunRunning)), true},
 		"token withdrawn": {wanted(), answering("t", line("a", v1alpha1.RunRunning)), true},
 		"other token":     {wanted(token("u")), answering("t", line("a", v1alpha1.RunRunning)), false},

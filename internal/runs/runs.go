@@ -11,7 +11,9 @@
 //	    │                   └──────────────────────┴─────────> Replaced ───────────────┤
 //	    └── Begin again: another digest or token, or a retry, and no Job left ─────────┘
 //
-// A run that a person cancels goes through Stopping as well, or from Starting at once, to Cancelled.
+// A run that a person cancels goes through Stopping as well, or from Starting at once, to Cancelled. One whose
+// member is drained, or that has to go elsewhere for another reason, becomes Replaced in the same way. A run
+// that is called over has no pod left that might still run.
 package runs
 
 import (
@@ -42,6 +44,10 @@ type Wanted struct {
 	Retries int32
 	// Cancel are the ids of runs that a person wants stopped.
 	Cancel []string
+	// Leave is why the live run on this member has to be stopped although nothing about the MiniCluster has
+	// changed, and LeaveWhy the sentence for it; empty if it has not.
+	Leave    v1alpha1.StopReason
+	LeaveWhy string
 	// Chosen says whether the member is in the placement. One that has left it gets no new run.
 	Chosen bool
 	// Hold is why no new run may start now although one is due; empty if it may.
@@ -49,9 +55,14 @@ type Wanted struct {
 }
 
 // IsCurrent says whether a run is for what is wanted now. Taking the rerun token away asks for nothing. A
-// run that was replaced is not: what it was for is wanted anew if it is wanted again.
+// run that was replaced, or is about to be, is not: what it was for is wanted anew if it is wanted again.
 func (w Wanted) IsCurrent(r *v1alpha1.Run) bool {
-	return r != nil && r.State != v1alpha1.RunReplaced && r.Digest == w.Digest && (w.RerunAt == "" || w.RerunAt == r.RerunAt)
+	return w.IsFor(r) && r.State != v1alpha1.RunReplaced && (r.State != v1alpha1.RunStopping || r.Stop == v1alpha1.StopCancelled)
+}
+
+// IsFor says whether a run, however it ended, was for what is wanted now.
+func (w Wanted) IsFor(r *v1alpha1.Run) bool {
+	return r != nil && r.Digest == w.Digest && (w.RerunAt == "" || w.RerunAt == r.RerunAt)
 }
 
 // Job is what the member has under the MiniCluster's name.
@@ -80,6 +91,9 @@ type Input struct {
 	Ended func(runID string) bool
 	// Job is nil if the member confirmed that there is none.
 	Job *Job
+	// Pod is the name of a pod of the latest run that has not ended, where its Job is gone; empty if the member
+	// confirmed that there is none.
+	Pod string
 	// Now is the time, which the back-off between retries is reckoned from.
 	Now time.Time
 }
@@ -112,8 +126,10 @@ const (
 // Step is a decision.
 type Step struct {
 	Action Action
-	// State is that of the run after Finish or Adopt.
+	// State is that of the run after Finish, Stop or Adopt.
 	State v1alpha1.RunState
+	// Stop is why a run is stopped or given up.
+	Stop v1alpha1.StopReason
 	// Reason and Message say why, for events and status.
 	Reason, Message string
 	// After is when to look again although nothing happens; 0: not.
@@ -130,11 +146,14 @@ type rule struct {
 var rules = []rule{
 	// A live run in the ledger.
 	{"its Job has ended: the result goes into the ledger", jobEnded},
+	{"its Job is gone, but a pod of it may still run: wait until that is gone", podsLeft},
 	{"its Job was seen before and is gone: it has failed, and is not silently repeated", jobVanished},
 	{"its Job is being deleted: wait until its pods are gone", jobDeleting},
 	{"the hub has begun to stop it: delete its Job", stopping},
 	{"it is cancelled and no Job was ever made: give it up", cancelUnstarted},
 	{"it is cancelled: stop it", cancelLive},
+	{"it has to leave its member and no Job was ever made: give it up", leavingUnstarted},
+	{"it has to leave its member: stop it", leavingLive},
 	{"it is outdated and no Job was ever made: give it up", outdatedUnstarted},
 	{"it is suspended or is to be: that goes for an outdated run too", adjustSuspension},
 	{"it is outdated: replace it if asked to, else let it end", outdatedLive},
@@ -187,19 +206,53 @@ func jobEnded(in *Input) (Step, bool) {
 	return finish(v1alpha1.RunFailed, v1alpha1.ReasonRunFailed, in.Job.Message), true
 }
 
+func podsLeft(in *Input) (Step, bool) {
+	if !in.live() || in.Job != nil || in.Pod == "" {
+		return Step{}, false
+	}
+	return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting,
+		Message: "the Job is gone, but its pod " + in.Pod + " is still there; waiting until the member says that it is gone"}, true
+}
+
 func jobVanished(in *Input) (Step, bool) {
 	if !in.live() || in.Job != nil || in.Last.State == v1alpha1.RunStarting {
 		return Step{}, false
 	}
 	switch {
-	case in.Last.State == v1alpha1.RunStopping && in.Last.Cancelled:
-		return finish(v1alpha1.RunCancelled, v1alpha1.ReasonRunCancelled, "cancelled"), true
 	case in.Last.State == v1alpha1.RunStopping:
-		return finish(v1alpha1.RunReplaced, v1alpha1.ReasonRunReplaced, "stopped for a newer run"), true
+		return over(in.Last.Stop, in.Last.Message), true
+	case in.Last.LostTime != nil:
+		return over(v1alpha1.StopLost, "proven gone: its member answers again, and has neither the Job nor a pod of it"), true
 	default:
 		return finish(v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted,
 			"the Job was deleted on the member before it ended; to run again, set the annotation "+v1alpha1.AnnotationRerunAt), true
 	}
+}
+
+// endings are what people are told of a run that was stopped, where nothing more is known.
+var endings = map[v1alpha1.StopReason]struct{ reason, message string }{
+	v1alpha1.StopChanged:    {v1alpha1.ReasonRunReplaced, "stopped for a newer run"},
+	v1alpha1.StopCancelled:  {v1alpha1.ReasonRunCancelled, "cancelled"},
+	v1alpha1.StopDrained:    {v1alpha1.ReasonRunDrained, "stopped: its member is drained"},
+	v1alpha1.StopNotStarted: {v1alpha1.ReasonRunWithdrawn, "withdrawn: its pods did not run in time"},
+	v1alpha1.StopLost:       {v1alpha1.ReasonRunLost, "lost"},
+}
+
+// over calls a run over that was stopped.
+func over(why v1alpha1.StopReason, message string) Step {
+	end, known := endings[why]
+	if !known {
+		why = v1alpha1.StopChanged
+		end = endings[why]
+	}
+	if message == "" {
+		message = end.message
+	}
+	state := v1alpha1.RunReplaced
+	if why == v1alpha1.StopCancelled {
+		state = v1alpha1.RunCancelled
+	}
+	return Step{Action: Finish, State: state, Stop: why, Reason: end.reason, Message: message}
 }
 
 func finish(state v1alpha1.RunState, reason, message string) Step {
@@ -209,12 +262,22 @@ func finish(state v1alpha1.RunState, reason, message string) Step {
 func (in *Input) cancelled() bool { return in.live() && slices.Contains(in.Wanted.Cancel, in.Last.ID) }
 
 func cancelUnstarted(in *Input) (Step, bool) {
-	return finish(v1alpha1.RunCancelled, v1alpha1.ReasonRunCancelled, "cancelled before it started"), in.cancelled() && in.Job == nil
+	return over(v1alpha1.StopCancelled, "cancelled before it started"), in.cancelled() && in.Job == nil
 }
 
 func cancelLive(in *Input) (Step, bool) {
-	return Step{Action: Stop, State: v1alpha1.RunStopping, Reason: v1alpha1.ReasonRunCancelled,
-		Message: "the live run is stopped (annotation " + v1alpha1.AnnotationCancel + ")"}, in.cancelled() && in.hasRunsJob()
+	return Step{Action: Stop, State: v1alpha1.RunStopping, Stop: v1alpha1.StopCancelled, Reason: v1alpha1.ReasonRunCancelled,
+		Message: "cancelled"}, in.cancelled() && in.hasRunsJob()
+}
+
+func leavingUnstarted(in *Input) (Step, bool) {
+	return over(in.Wanted.Leave, in.Wanted.LeaveWhy), in.live() && in.Wanted.Leave != "" && in.Job == nil
+}
+
+func leavingLive(in *Input) (Step, bool) {
+	step := over(in.Wanted.Leave, in.Wanted.LeaveWhy)
+	step.Action, step.State = Stop, v1alpha1.RunStopping
+	return step, in.live() && in.Wanted.Leave != "" && in.hasRunsJob()
 }
 
 func jobDeleting(in *Input) (Step, bool) {
@@ -228,17 +291,15 @@ func stopping(in *Input) (Step, bool) {
 	if !in.live() || !in.hasRunsJob() || in.Last.State != v1alpha1.RunStopping {
 		return Step{}, false
 	}
-	if in.Last.Cancelled {
-		return Step{Action: DeleteJob, Reason: v1alpha1.ReasonRunCancelled, Message: "stopping the run, which was cancelled"}, true
-	}
-	return Step{Action: DeleteJob, Reason: v1alpha1.ReasonRunReplaced, Message: "stopping the live run for a newer one"}, true
+	end := over(in.Last.Stop, in.Last.Message)
+	return Step{Action: DeleteJob, Reason: end.Reason, Message: "the live run is being stopped: " + end.Message}, true
 }
 
 func outdatedUnstarted(in *Input) (Step, bool) {
 	if !in.live() || in.Job != nil || (in.current() && in.Wanted.Chosen) {
 		return Step{}, false
 	}
-	return finish(v1alpha1.RunReplaced, v1alpha1.ReasonRunReplaced, "replaced before it started"), true
+	return over(v1alpha1.StopChanged, "replaced before it started"), true
 }
 
 func outdatedLive(in *Input) (Step, bool) {
@@ -246,7 +307,8 @@ func outdatedLive(in *Input) (Step, bool) {
 		return Step{}, false
 	}
 	if in.Wanted.OnChange == v1alpha1.Replace {
-		return Step{Action: Stop, State: v1alpha1.RunStopping, Reason: v1alpha1.ReasonRunReplaced, Message: "the live run is stopped for a newer one (onChange: Replace)"}, true
+		return Step{Action: Stop, State: v1alpha1.RunStopping, Stop: v1alpha1.StopChanged, Reason: v1alpha1.ReasonRunReplaced,
+			Message: "stopped for a newer run (onChange: Replace)"}, true
 	}
 	return Step{Action: Nothing, Reason: v1alpha1.ReasonWaitingForCompletion,
 		Message: "the MiniCluster has changed; the new run starts when the live one has ended (onChange: AfterCompletion)"}, true

@@ -2,6 +2,7 @@ package runs_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,13 +18,15 @@ type world struct {
 	wants    int // index into the story's list of what is wanted
 	ledger   runs.Ledger
 	job      *modelJob
+	stray    string // the run of pods that go on although their Job is gone
 	inFlight *request
 	uids     int
 
 	// What has happened so far.
-	created  map[string]int // Jobs made on the member, by run
-	executed map[string]int // executions started on the member, by run
-	meddled  bool           // somebody has deleted a Job on the member
+	created  map[string]int  // Jobs made on the member, by run
+	executed map[string]int  // executions started on the member, by run
+	meddled  bool            // somebody has deleted a Job on the member
+	seen     map[string]bool // runs that the ledger has called Running
 }
 
 // modelJob is a Job as its member sees it.
@@ -42,7 +45,7 @@ type request struct {
 }
 
 func newWorld() *world {
-	return &world{created: map[string]int{}, executed: map[string]int{}}
+	return &world{created: map[string]int{}, executed: map[string]int{}, seen: map[string]bool{}}
 }
 
 func (w *world) clone() *world {
@@ -52,7 +55,7 @@ func (w *world) clone() *world {
 		j := *w.job
 		c.job = &j
 	}
-	c.created, c.executed = map[string]int{}, map[string]int{}
+	c.created, c.executed, c.seen = map[string]int{}, map[string]int{}, maps.Clone(w.seen)
 	for k, v := range w.created {
 		c.created[k] = v
 	}
@@ -65,9 +68,9 @@ func (w *world) clone() *world {
 // key tells worlds apart. Numbers of Jobs are left out of it: only whether requests mean this one counts.
 func (w *world) key() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d %t %v %v", w.wants, w.meddled, w.created, w.executed)
+	fmt.Fprintf(&b, "%d %t %v %v %s", w.wants, w.meddled, w.created, w.executed, w.stray)
 	for _, r := range w.ledger {
-		fmt.Fprintf(&b, "|%s %s %s %d %t", r.ID, r.RerunAt, r.State, r.Attempt, r.Cancelled)
+		fmt.Fprintf(&b, "|%s %s %s %d %s", r.ID, r.RerunAt, r.State, r.Attempt, r.Stop)
 	}
 	if w.job != nil {
 		j := w.job
@@ -83,6 +86,9 @@ func (w *world) last() *v1alpha1.Run { return w.ledger.Last("alpine") }
 
 func (w *world) step(wanted runs.Wanted) runs.Step {
 	in := runs.Input{Wanted: wanted, Last: w.last(), Ended: w.ledger.Ended}
+	if w.job == nil && w.last() != nil && w.last().ID == w.stray {
+		in.Pod = "pod"
+	}
 	if w.job != nil {
 		j := w.job.Job
 		in.Job = &j
@@ -120,12 +126,13 @@ func (w *world) record(wanted runs.Wanted) bool {
 		}, runs.Limits{})
 	case runs.Finish, runs.Stop:
 		set(step.State)
-		w.last().Cancelled = step.Reason == v1alpha1.ReasonRunCancelled
+		w.last().Stop = step.Stop
 	default:
 		if last == nil || last.State != v1alpha1.RunStarting || w.job == nil || w.job.RunID != last.ID {
 			return false
 		}
 		set(v1alpha1.RunRunning)
+		w.seen[last.ID] = true
 	}
 	return true
 }
@@ -139,6 +146,9 @@ func (w *world) request(wanted runs.Wanted) *request {
 	}
 	switch step.Action {
 	case runs.Create:
+		if w.stray != "" && w.stray != w.last().ID {
+			return nil // no run starts beside pods of another
+		}
 		r.create = runs.Job{
 			RunID: w.last().ID, Digest: w.last().Digest, RerunAt: w.last().RerunAt, Size: wanted.Size, Suspended: wanted.Suspend, SuspendedByUs: wanted.Suspend,
 		}
@@ -181,11 +191,14 @@ func (w *world) land(r *request) bool {
 
 // member lists what the member may do next by itself.
 func (w *world) member() []func(*world) {
-	if w.job == nil {
-		return nil
+	var out []func(*world)
+	if w.stray != "" {
+		out = append(out, func(w *world) { w.stray = "" })
 	}
 	j := w.job
-	var out []func(*world)
+	if j == nil {
+		return out
+	}
 	if !j.Finished && !j.executing && !j.Suspended && !j.Deleting {
 		out = append(out, func(w *world) {
 			w.job.executing = true
@@ -224,3 +237,7 @@ func (w *world) settle(wanted runs.Wanted) bool {
 	}
 	return false
 }
+
+// noted says whether the hub has seen the run's Job: one that was given up before that may have a request on
+// its way, whose Job is stopped when it is seen.
+func (w *world) noted(run string) bool { return w.seen[run] }
