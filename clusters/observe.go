@@ -59,6 +59,18 @@ func (m *Member) Job(ctx context.Context, key types.NamespacedName, origin Origi
 	return &job, nil
 }
 
+// LiveJob returns the Job of this name from the member itself, or nil where there is none.
+func (m *Member) LiveJob(ctx context.Context, key types.NamespacedName, origin Origin) (*batchv1.Job, error) {
+	var job batchv1.Job
+	if err := m.getLive(ctx, key, &job); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if !origin.Owns(&job) {
+		return nil, origin.conflict("Job", &job)
+	}
+	return &job, nil
+}
+
 // getLive reads from the member itself, after making sure that it is the right one.
 func (m *Member) getLive(ctx context.Context, key types.NamespacedName, into client.Object) error {
 	if err := m.Verify(ctx); err != nil {

@@ -73,6 +73,11 @@ func (p *pass) act(ctx context.Context) error {
 	})
 	p.each(func(s *site) { p.followReferences(ctx, s) })
 	for _, s := range p.sites {
+		if s.lost != nil {
+			p.lose(s)
+		} else {
+			p.track(s)
+		}
 		p.lookAgain(s.again)
 	}
 	return errors.Join(errs...)
@@ -111,6 +116,7 @@ func (p *pass) look(ctx context.Context, s *site) {
 	p.learnExit(ctx, s, last)
 	wanted := p.wanted
 	wanted.Chosen, wanted.Cleanup = s.chosen, p.tidies(s, last)
+	wanted.Leave, wanted.LeaveWhy = p.leaves[s.name].stop, p.leaves[s.name].why
 	if p.problem != nil {
 		// Nothing is started, and nothing that is live is touched, on the strength of a spec that is wrong.
 		wanted.Hold, wanted.OnChange = p.problem.Message, v1alpha1.AfterCompletion
@@ -122,6 +128,9 @@ func (p *pass) look(ctx context.Context, s *site) {
 	}
 	if !s.still {
 		s.step = p.gate(s, s.step)
+	}
+	if why := p.stays[s.name]; why != "" && s.step == (runs.Step{Action: runs.Nothing}) {
+		s.step.Reason, s.step.Message = v1alpha1.ReasonRunPending, why
 	}
 }
 
@@ -146,6 +155,10 @@ func (p *pass) record() bool {
 		case runs.Finish:
 			p.finish(s, last)
 			changed = true
+			if s.step.State == v1alpha1.RunReplaced && s.step.Stop != v1alpha1.StopChanged {
+				s.still = true // it has to be placed anew
+				p.lookAgain(soon)
+			}
 		case runs.Stop:
 			stopping := *last
 			stopping.State, stopping.Stop, stopping.Message = s.step.State, s.step.Stop, s.step.Message
@@ -171,7 +184,7 @@ func (p *pass) begin(s *site, last *v1alpha1.Run) {
 	p.ledger = p.ledger.Add(v1alpha1.Run{
 		ID: runs.ID(string(p.fmc.UID), s.name, p.wanted, last), Cluster: s.name,
 		Digest: p.wanted.Digest, RerunAt: p.wanted.RerunAt, Revision: p.fmc.Annotations[v1alpha1.AnnotationSourceRevision],
-		State: v1alpha1.RunStarting, StartTime: p.now(), ClusterUID: s.member.UID, Attempt: p.wanted.Attempt(last),
+		State: v1alpha1.RunStarting, StartTime: p.now(), ClusterUID: s.member.UID, Attempt: p.attempt(last),
 	}, p.limits())
 }
 
@@ -399,7 +412,7 @@ func (p *pass) clearForStart(ctx context.Context, s *site, bundle *rendered) err
 // objects of a run that began with other overrides.
 func (p *pass) repair(ctx context.Context, s *site) {
 	last := p.ledger.Last(s.name)
-	if s.failed != nil || s.still || !s.chosen || !p.repairable(s, last) {
+	if s.failed != nil || s.still || s.departing || !s.chosen || !p.repairable(s, last) {
 		return
 	}
 	if since := p.r.Now().Sub(last.StartTime.Time); since < settle {

@@ -193,7 +193,10 @@ var memberChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	if (was == nil) != (is == nil) || was != nil && (was.Status != is.Status || was.Reason != is.Reason || was.Message != is.Message) {
 		return true
 	}
-	return before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels)
+	return before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels) ||
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+		before.Annotations[v1alpha1.AnnotationDrain] != after.Annotations[v1alpha1.AnnotationDrain] ||
+		before.Annotations[v1alpha1.AnnotationMemberGone] != after.Annotations[v1alpha1.AnnotationMemberGone]
 }}
 
 // Reconcile brings one FleetMiniCluster forward as far as it goes without waiting.

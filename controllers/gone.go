@@ -4,30 +4,55 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
 
 // declareGone gives up live runs of which a person says that they are gone, on members that cannot be asked.
 // It comes before the placement, which would keep them where they are. A member that returns with such a run
-// still live is told to stop it (runs.Next).
-func (p *pass) declareGone() {
+// still live is told to stop it (runs.Next). A person may also say of a whole member when it was gone.
+func (p *pass) declareGone(members []v1alpha1.MemberCluster) {
 	declared := runIDs(p.fmc.Annotations[v1alpha1.AnnotationRunGone])
-	if len(declared) == 0 {
-		return
-	}
 	for i := range p.ledger {
 		run := &p.ledger[i]
-		if run.State.Ended() || !slices.Contains(declared, run.ID) {
+		if run.State.Ended() {
 			continue
+		}
+		how := "annotation " + v1alpha1.AnnotationRunGone
+		if !slices.Contains(declared, run.ID) {
+			if how = goneWith(run, members); how == "" {
+				continue
+			}
 		}
 		if _, err := p.r.Provider.Member(run.Cluster); err == nil {
 			continue // it can be asked, and knows better
 		}
 		run.State, run.Stop, run.CompletionTime = v1alpha1.RunReplaced, v1alpha1.StopDeclaredGone, p.now()
-		run.Message = "declared gone (annotation " + v1alpha1.AnnotationRunGone + ") while its member could not be asked"
+		run.Message = "declared gone (" + how + ") while its member could not be asked"
 		p.note("Warning", v1alpha1.ReasonRunReplaced, "Finish", run.Cluster, run.ID, fmt.Sprintf("%s: run %s %s", run.Cluster, run.ID, run.Message))
 	}
+}
+
+// goneWith says how a person has declared that a run's member is gone with all that ran there; empty if nobody
+// has. That holds for a member that has not been heard of since the time that is said: once it returns, the
+// annotation means nothing for the next time that it is lost.
+func goneWith(run *v1alpha1.Run, members []v1alpha1.MemberCluster) string {
+	i := slices.IndexFunc(members, func(m v1alpha1.MemberCluster) bool { return m.Name == run.Cluster })
+	if i < 0 {
+		return ""
+	}
+	m := &members[i]
+	at, err := time.Parse(time.RFC3339, m.Annotations[v1alpha1.AnnotationMemberGone])
+	ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
+	if err != nil || ready == nil || ready.Status == metav1.ConditionTrue || m.Status.LastHeardTime == nil || m.Status.LastHeardTime.After(at) ||
+		run.StartTime == nil || run.StartTime.After(at) {
+		return ""
+	}
+	return "annotation " + v1alpha1.AnnotationMemberGone + " of MemberCluster " + m.Name
 }
 
 // runIDs are the ids in an annotation.

@@ -22,7 +22,7 @@ func observe(job *batchv1.Job) *runs.Job {
 	j := &runs.Job{
 		UID: string(job.UID), RunID: runID(job),
 		Digest: words.Safe(job.Annotations[v1alpha1.AnnotationRunDigest], 64), RerunAt: words.Safe(job.Annotations[v1alpha1.AnnotationRunToken], 253),
-		Deleting: !job.DeletionTimestamp.IsZero(), CompletionTime: job.Status.CompletionTime,
+		Deleting: !job.DeletionTimestamp.IsZero(), CompletionTime: job.Status.CompletionTime, StartTime: job.Status.StartTime,
 		Size: size, Suspended: job.Spec.Suspend != nil && *job.Spec.Suspend,
 		SuspendedByUs: job.Annotations[v1alpha1.AnnotationSuspended] == "true",
 		Pods: v1alpha1.PodCounts{

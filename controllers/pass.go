@@ -48,7 +48,11 @@ type pass struct {
 	again    time.Duration                   // when to look again although nothing happens; 0: not
 	lacking  []string                        // members that would be chosen if they had room
 	behind   map[string]types.NamespacedName // who comes before it on a member
-	variants                                 // of the MiniCluster, where overrides make it another
+	closed   map[string]string               // why no new run begins on a member
+	leaves   map[string]leave                // live runs that have to leave their members
+	stays    map[string]string               // why live runs that would have to leave do not
+	failover *v1alpha1.Failover
+	variants // of the MiniCluster, where overrides make it another
 }
 
 // site is a member as this pass sees it.
@@ -69,6 +73,8 @@ type site struct {
 	begun  bool          // the ledger line was written in this pass, so nothing of it can be on the member yet
 	// unregistered says that there is no MemberCluster of this name any more.
 	unregistered bool
+	// departing says that its MemberCluster is being deleted: nothing is put back there any more.
+	departing bool
 	// connecting says that the first attempt to reach it, since the hub started, has not ended yet.
 	connecting bool
 	still      bool // nothing more can be done here in this pass
@@ -118,12 +124,17 @@ func (p *pass) gather(ctx context.Context) error {
 		Size: spec.Size, Suspend: p.fmc.Spec.Suspend, OnChange: p.fmc.Spec.OnChange,
 		Retries: p.fmc.Spec.Retries, Cancel: runIDs(p.fmc.Annotations[v1alpha1.AnnotationCancel]),
 	}
-	p.declareGone()
 	var members v1alpha1.MemberClusterList
 	if err := p.r.Client.List(ctx, &members); err != nil {
 		return fmt.Errorf("listing MemberClusters: %w", err)
 	}
+	p.declareGone(members.Items)
 	p.labelsOf(members.Items)
+	p.closed = map[string]string{}
+	for i := range members.Items {
+		p.closed[members.Items[i].Name] = members.Items[i].Closed()
+	}
+	p.drain(members.Items)
 	if errs := fluxv1alpha2.Validate(p.fmc.Name, spec, field.NewPath("spec", "miniCluster")); len(errs) > 0 {
 		p.problem, p.stalled = &rollup.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: invalidSpec(errs)}, true
 	} else if err := p.permit(ctx, spec); err != nil {
@@ -164,6 +175,7 @@ func (p *pass) findSites(members []v1alpha1.MemberCluster) {
 	slices.Sort(all)
 	for _, name := range slices.Compact(all) {
 		s := &site{name: name, chosen: p.decision != nil && slices.Contains(p.decision.Clusters, name)}
+		s.departing = registered[name] != nil && !registered[name].DeletionTimestamp.IsZero()
 		p.locate(s, registered[name])
 		p.sites = append(p.sites, s)
 	}
@@ -231,9 +243,16 @@ func (p *pass) hold() string {
 		return "" // nothing moves from one member to another
 	}
 	for _, name := range p.ledger.Live() {
-		if p.decision == nil || !slices.Contains(p.decision.Clusters, name) {
-			return "waiting for the run on " + name + " to end, which has left the placement"
+		if p.decision != nil && slices.Contains(p.decision.Clusters, name) {
+			continue
 		}
+		if l, leaves := p.leaves[name]; leaves {
+			return fmt.Sprintf("waiting until nothing is left of run %s on %s, which is %s", p.ledger.Last(name).ID, name, l.why)
+		}
+		if last := p.ledger.Last(name); last.State == v1alpha1.RunStopping {
+			return fmt.Sprintf("waiting until nothing is left of run %s on %s, which is being stopped (%s)", last.ID, name, last.Stop)
+		}
+		return "waiting for the run on " + name + " to end, which has left the placement"
 	}
 	return ""
 }

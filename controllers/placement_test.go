@@ -21,10 +21,10 @@ import (
 )
 
 // both registers alpine as member a and basalt as member b.
-func (w *world) both(ctx context.Context, change ...func(*v1alpha1.MemberCluster)) {
+func (w *world) both(ctx context.Context) {
 	GinkgoHelper()
-	w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig(), change...)
-	w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig(), change...)
+	w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
+	w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
 }
 
 // retaint gives a member these taints, and no others.

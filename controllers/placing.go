@@ -26,9 +26,11 @@ func (p *pass) place(ctx context.Context, members []v1alpha1.MemberCluster) erro
 	if err != nil || spec == nil {
 		return err
 	}
+	p.failover = spec.Failover
 	if err := p.readOverrides(ctx, spec.Overrides); err != nil {
 		return err
 	}
+	overdue := p.findOverdue(ctx, spec)
 	book := &p.r.book
 	book.mu.Lock()
 	defer book.mu.Unlock()
@@ -39,7 +41,7 @@ func (p *pass) place(ctx context.Context, members []v1alpha1.MemberCluster) erro
 	if p.decision != nil {
 		in.Prefer, in.Kept = p.decision.Clusters, p.decision.Decisions
 	}
-	in.Keep = p.ledger.Keepers(p.wanted, in.Prefer)
+	in.Keep = p.keepers(in.Prefer)
 	if !p.wanted.Suspend { // what does not begin needs no room
 		in.Room = p.room
 	}
@@ -48,6 +50,7 @@ func (p *pass) place(ctx context.Context, members []v1alpha1.MemberCluster) erro
 		p.problem, p.stalled = &rollup.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "placement: " + err.Error()}, true
 		return nil
 	}
+	p.moveOverdue(overdue, &in, &d)
 	if len(d.Clusters) == 0 && d.Matching == 0 {
 		p.problem = &rollup.Problem{Reason: v1alpha1.ReasonNoClusterMatches, Message: noMatch(spec, len(members), d.Rejected)}
 	}
@@ -63,7 +66,7 @@ func (p *pass) candidates(members []v1alpha1.MemberCluster) []placement.Candidat
 		unfit, passing := p.unfit(m)
 		out = append(out, placement.Candidate{
 			Name: m.Name, Labels: m.Labels, Taints: m.Spec.Taints, Unfit: unfit, Passing: passing,
-			Away: m.Spec.Suspend || !m.DeletionTimestamp.IsZero(), Runs: p.r.book.liveRuns(m.Name),
+			Away: m.Closed() != "", Avoid: p.avoid(m.Name), Runs: p.r.book.liveRuns(m.Name),
 		})
 	}
 	return out
@@ -145,10 +148,8 @@ func placementName(fmc *v1alpha1.FleetMiniCluster) string {
 func (p *pass) unfit(m *v1alpha1.MemberCluster) (why string, passing bool) {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
-	case !m.DeletionTimestamp.IsZero():
-		return "is being deleted", false
-	case m.Spec.Suspend:
-		return "is suspended (spec.suspend)", false
+	case m.Closed() != "":
+		return m.Closed(), false
 	case ready == nil || ready.Reason == v1alpha1.ReasonConnecting:
 		return "is not connected yet", true
 	case ready.Status != metav1.ConditionTrue:

@@ -123,7 +123,7 @@ func (p *pass) unlisted(name string) bool {
 
 // take claims the room for what is about to begin. The book is locked.
 func (p *pass) take(keep []string) {
-	if p.problem != nil || p.wanted.Suspend || p.hold() != "" {
+	if p.problem != nil || p.wanted.Suspend || p.hold() != "" && !p.vacating() {
 		return
 	}
 	for _, name := range p.decision.Clusters {
@@ -149,6 +149,9 @@ func (p *pass) gate(s *site, step runs.Step) runs.Step {
 	}
 	if step.Action == runs.Create {
 		return step
+	}
+	if why := p.closed[s.name]; why != "" {
+		return runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonMemberClosed, Message: "no new run begins on a member that " + why}
 	}
 	if p.unlisted(s.name) {
 		s.lookAgain(failedInterval) // if the news that they are listed does not come first
@@ -190,7 +193,7 @@ func (p *pass) settle() {
 			concerned = append(concerned, s.name) // it may need less than before
 		}
 	}
-	concerned = append(concerned, b.release(key, func(member string) bool { return live[member] })...)
+	concerned = append(concerned, b.release(key, func(member string) bool { return live[member] || p.awaited(member) })...)
 	concerned = append(concerned, b.wait(key, p.waiter())...)
 	b.mu.Unlock()
 	p.r.wake(concerned)

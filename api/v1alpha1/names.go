@@ -63,6 +63,11 @@ const (
 	// where their placement allows it, and keeps new ones away.
 	AnnotationDrain = "minifleet.dev/drain"
 
+	// AnnotationMemberGone on a MemberCluster that cannot be asked holds a time (RFC 3339): a person has made sure
+	// that all that ran there until then is gone, as with AnnotationRunGone for each run. It means nothing once the
+	// member has been heard of later.
+	AnnotationMemberGone = "minifleet.dev/gone"
+
 	// LabelPropagate, with the value "true" on a Secret or a ConfigMap of the hub, lets it be copied to the
 	// members whose MiniClusters name it.
 	LabelPropagate = "minifleet.dev/propagate"

@@ -28,6 +28,8 @@ type Candidate struct {
 	Away bool
 	// Passing says that a member is unfit only for a moment, which is no reason to move away from it.
 	Passing bool
+	// Avoid is why the member comes after all others, as with a taint; empty if it does not.
+	Avoid string
 	// Runs is how many runs of this fleet are live there.
 	Runs int
 }
@@ -111,7 +113,7 @@ func (in Input) choose(matching []Candidate, d *Decision) {
 	if len(d.Clusters) >= d.Wanted {
 		for _, c := range matching {
 			if !slices.Contains(in.Keep, c.Name) {
-				d.notNeeded(c.Name)
+				d.notNeeded(c)
 			}
 		}
 		return
@@ -125,7 +127,7 @@ func (in Input) choose(matching []Candidate, d *Decision) {
 		switch {
 		// First, so that the reason does not change with the members' health while nothing is needed of them.
 		case len(d.Clusters) >= d.Wanted:
-			d.notNeeded(c.Name)
+			d.notNeeded(c.Candidate)
 		case c.Unfit != "" && (!c.Passing || !slices.Contains(in.Prefer, c.Name)):
 			d.reject(c.Name, c.Unfit)
 		case spread.forbids(c.Candidate) != "":
@@ -234,8 +236,17 @@ func (in Input) missing(d *Decision) int {
 	return n
 }
 
-func (d *Decision) notNeeded(name string) {
-	d.reject(name, fmt.Sprintf("not needed: %d of %d chosen", len(d.Clusters), d.Wanted))
+// notNeeded rejects a member that would not have been chosen if it could. What somebody has said of it is told
+// as well; how it does now is not, since that changes.
+func (d *Decision) notNeeded(c Candidate) {
+	reason := fmt.Sprintf("not needed: %d of %d chosen", len(d.Clusters), d.Wanted)
+	switch {
+	case c.Away:
+		reason = c.Unfit
+	case c.Avoid != "":
+		reason += "; it comes last, since " + c.Avoid
+	}
+	d.reject(c.Name, reason)
 }
 
 func (d *Decision) reject(name, reason string) {
@@ -245,9 +256,22 @@ func (d *Decision) reject(name, reason string) {
 // ranked is a candidate with its place in the order, as far as that does not depend on other choices.
 type ranked struct {
 	Candidate
-	avoided bool // it has a taint that is not tolerated, with the effect PreferNoSelect
-	score   int32
-	why     string
+	last  int // greater for those that come after all with less
+	score int32
+	why   string
+}
+
+// last is 0 for most members, more for those with a taint that is not tolerated, of the effect PreferNoSelect, and
+// still more for those that a run had to leave.
+func (in Input) last(c Candidate) int {
+	switch {
+	case c.Avoid != "":
+		return 2
+	case len(in.untolerated(c)) > 0:
+		return 1
+	default:
+		return 0
+	}
 }
 
 // rank orders candidates: those with taints last, then by score, then as they were preferred before, and
@@ -258,7 +282,7 @@ func (in Input) rank(cs []Candidate) []ranked {
 	scores := newScores(in, cs)
 	out := make([]ranked, 0, len(cs))
 	for _, c := range cs {
-		r := ranked{Candidate: c, avoided: len(in.untolerated(c)) > 0}
+		r := ranked{Candidate: c, last: in.last(c)}
 		r.score, r.why = scores.of(c)
 		out = append(out, r)
 	}
@@ -270,7 +294,7 @@ func (in Input) rank(cs []Candidate) []ranked {
 	}
 	slices.SortFunc(out, func(a, b ranked) int {
 		return cmp.Or(
-			compareBool(a.avoided, b.avoided),
+			cmp.Compare(a.last, b.last),
 			cmp.Compare(b.score, a.score),
 			cmp.Compare(before(a.Name), before(b.Name)),
 			cmp.Compare(weight(in.Key, b.Name), weight(in.Key, a.Name)),
@@ -278,15 +302,4 @@ func (in Input) rank(cs []Candidate) []ranked {
 		)
 	})
 	return out
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	default:
-		return 1
-	}
 }

@@ -75,8 +75,8 @@ func (s spread) first(rest []ranked) int {
 	return found
 }
 
-// against counts what speaks against a candidate, so that a constraint outweighs all after it. A taint
-// outweighs those that may be broken, and what is forbidden outweighs everything.
+// against counts what speaks against a candidate, so that a constraint outweighs all after it. What comes
+// last outweighs those that may be broken, and what is forbidden outweighs everything.
 func (s spread) against(r ranked) int {
 	n := 0
 	for _, t := range s {
@@ -87,11 +87,9 @@ func (s spread) against(r ranked) int {
 			n |= 1
 		}
 	}
-	if r.avoided {
-		n |= 1 << (2 * len(s))
-	}
+	n |= r.last << (2 * len(s)) // two bits
 	if s.forbids(r.Candidate) != "" {
-		n |= 2 << (2 * len(s))
+		n |= 1 << (2*len(s) + 2)
 	}
 	return n
 }

@@ -172,7 +172,7 @@ func TestNextExhaustively(t *testing.T) {
 		"no run is called over, given up or made while a pod of it may run": func(s situation, n runs.Step) bool {
 			return s.pod == "" || !s.ledgerLive() || n.Action == runs.Nothing
 		},
-		"what is stopped says why, and what has ended otherwise does not": func(s situation, n runs.Step) bool {
+		"what is stopped says why, and what has ended otherwise does not": func(_ situation, n runs.Step) bool {
 			stopped := n.Action == runs.Stop || n.State == v1alpha1.RunReplaced || n.State == v1alpha1.RunCancelled
 			return stopped == (n.Stop != "")
 		},

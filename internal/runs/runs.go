@@ -76,7 +76,9 @@ type Job struct {
 	Finished, Succeeded bool
 	Message             string
 	CompletionTime      *metav1.Time
-	Size                int32
+	// StartTime is when the member began to make its pods, since it was last resumed.
+	StartTime *metav1.Time
+	Size      int32
 	// Suspended says that the Job is suspended, SuspendedByUs that MiniFleet did it.
 	Suspended, SuspendedByUs bool
 	Pods                     v1alpha1.PodCounts

@@ -1,0 +1,85 @@
+package runs
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// Running says whether so many of a Job's pods run or have run that the MiniCluster can begin: quorum, or all of
+// them where that is 0. Flux waits for them.
+func Running(j *Job, quorum int32) bool {
+	need := j.Size
+	if quorum > 0 {
+		need = min(quorum, need)
+	}
+	return j.Pods.Ready+j.Pods.Succeeded+j.Pods.Failed >= max(need, 1)
+}
+
+// Track returns a run with the times at which its pods began to run, and since when none does any more, as its
+// Job tells them now. A Job that is another run's, or is at its end, tells nothing.
+func Track(run v1alpha1.Run, j *Job, quorum int32, now *metav1.Time) v1alpha1.Run {
+	if run.State != v1alpha1.RunRunning || !tells(&run, j) {
+		return run
+	}
+	run.LostTime = nil // it is seen to go on
+	switch {
+	case j.Suspended:
+		run.RunningTime, run.PendingSince = nil, nil
+	case run.RunningTime == nil:
+		if Running(j, quorum) {
+			run.RunningTime = now
+		}
+	case j.Pods.Ready > 0 || j.Pods.Succeeded >= j.Size:
+		run.PendingSince = nil
+	case run.PendingSince == nil:
+		run.PendingSince = now
+	}
+	return run
+}
+
+// tells says whether a Job tells how a run gets on.
+func tells(run *v1alpha1.Run, j *Job) bool {
+	return j != nil && j.RunID == run.ID && !j.Finished && !j.Deleting
+}
+
+// Patience is how long a run is let be that does not get going.
+type Patience struct {
+	// Pending is how long it may wait for its pods to run, Lost how long a run that has begun may have no pod that
+	// does. 0 is for ever.
+	Pending, Lost time.Duration
+}
+
+// Stuck is a run that does not get going.
+type Stuck struct {
+	// Stop and Why are for the run, should it be stopped for that.
+	Stop v1alpha1.StopReason
+	Why  string
+	// Until is when the patience with it ends.
+	Until time.Time
+}
+
+// StuckOn says whether a live run is waiting for its pods to run, and for how long it may; nil if it is not, or may
+// for ever.
+func (p Patience) StuckOn(run *v1alpha1.Run, j *Job, quorum int32) *Stuck {
+	if run == nil || run.State != v1alpha1.RunRunning || run.StartTime == nil || !tells(run, j) || j.Suspended {
+		return nil
+	}
+	switch {
+	case run.RunningTime == nil && p.Pending > 0 && !Running(j, quorum):
+		since := run.StartTime.Time
+		if j.StartTime != nil && j.StartTime.After(since) {
+			since = j.StartTime.Time // it was resumed
+		}
+		return &Stuck{v1alpha1.StopNotStarted, fmt.Sprintf("withdrawn: %d of %d pods ran after %s (pendingTimeout)",
+			j.Pods.Ready+j.Pods.Succeeded, j.Size, p.Pending), since.Add(p.Pending)}
+	case run.RunningTime != nil && run.PendingSince != nil && p.Lost > 0 && j.Pods.Ready == 0:
+		return &Stuck{v1alpha1.StopLost, fmt.Sprintf("lost with its nodes: it had begun, and for %s no pod of it ran (failover)",
+			p.Lost), run.PendingSince.Add(p.Lost)}
+	default:
+		return nil
+	}
+}
