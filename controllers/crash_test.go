@@ -13,6 +13,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -91,6 +92,34 @@ var _ = Describe("MiniFleet, killed after any of its writes,", Ordered, func() {
 		for _, f := range created[:writes+1] {
 			Eventually(func() bool { return complete(fmcIn(ctx, f.Namespace, f.Name)) }).Should(BeTrue(), "%s", f.Namespace)
 			expectOneRunEach(ctx, f.Namespace)
+		}
+	})
+
+	It("replaces every live run once", func(ctx SpecContext) {
+		created := create(ctx, w, "replace", 24)
+		end.arm("", 0)
+		for _, f := range created {
+			f.Spec.OnChange, f.Spec.Placement.NumberOfClusters = v1alpha1.Replace, ptr.To[int32](1)
+			f.Spec.MiniCluster.Pod.Annotations = held
+			Expect(hub.Create(ctx, f)).To(Succeed())
+		}
+		for _, f := range created {
+			Eventually(func() string { return lineOf(fmcIn(ctx, f.Namespace, f.Name)) }).Should(Equal(running), "%s", f.Namespace)
+		}
+		replaced := func(f *v1alpha1.FleetMiniCluster) bool {
+			return len(f.Status.Runs) == 2 && f.Status.Runs[0].State == v1alpha1.RunReplaced && lineOf(f) == running
+		}
+		writes := killAfterEach(ctx, end, toHub, created, func(f *v1alpha1.FleetMiniCluster) error {
+			now := fmcIn(ctx, f.Namespace, f.Name)
+			now.Spec.MiniCluster.Containers[0].Command = "false"
+			return hub.Update(ctx, now)
+		}, replaced)
+		Expect(writes).To(BeNumerically(">=", 8), "the counter has missed writes") // the status thrice, a deletion, four objects
+		for _, f := range created[:writes+1] {
+			Eventually(func() bool { return replaced(fmcIn(ctx, f.Namespace, f.Name)) }).Should(BeTrue(), "%s", f.Namespace)
+			runs := fmcIn(ctx, f.Namespace, f.Name).Status.Runs
+			Expect(runs).To(HaveLen(2), f.Namespace)
+			Expect(jobsMade("alpine", f.Namespace)+jobsMade("basalt", f.Namespace)).To(Equal(2), f.Namespace)
 		}
 	})
 

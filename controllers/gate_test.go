@@ -1,6 +1,7 @@
 package controllers_test
 
 import (
+	"context"
 	"encoding/pem"
 	"errors"
 	"io"
@@ -28,6 +29,8 @@ type gate struct {
 	// acted is asked about every write that the API server has acted upon; true loses the reply. It may
 	// be nil.
 	acted atomic.Pointer[func(*http.Request) bool]
+	// before is called with every request before it goes to the API server, for as long as it likes. It may be nil.
+	before atomic.Pointer[func(*http.Request)]
 }
 
 type target struct {
@@ -75,7 +78,11 @@ func (g *gate) lead(c *lab.Cluster) {
 
 // RoundTrip implements http.RoundTripper.
 func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
-	return g.target.Load().transport.RoundTrip(req)
+	if before := g.before.Load(); before != nil {
+		(*before)(req)
+	}
+	// One that was held for long may have been given up by its sender. It is on its way all the same.
+	return g.target.Load().transport.RoundTrip(req.WithContext(context.WithoutCancel(req.Context())))
 }
 
 func (g *gate) modify(resp *http.Response) error {
@@ -87,6 +94,9 @@ func (g *gate) modify(resp *http.Response) error {
 
 // onWrite sets what is asked about writes.
 func (g *gate) onWrite(acted func(*http.Request) bool) { g.acted.Store(&acted) }
+
+// hold sets what is done before requests are passed on.
+func (g *gate) hold(before func(*http.Request)) { g.before.Store(&before) }
 
 // kubeconfig leads through the gate.
 func (g *gate) kubeconfig() []byte {

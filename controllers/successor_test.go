@@ -1,0 +1,135 @@
+package controllers_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/hack/lab"
+)
+
+// freeze stops MiniFleet at the first request that matches and holds that request back. What it returns sends the
+// request on and lets MiniFleet go on.
+func freeze(g *gate, match func(*http.Request) bool) (frozen func() bool, thaw func()) {
+	var caught atomic.Bool
+	release, passed := make(chan struct{}), make(chan struct{})
+	g.hold(func(req *http.Request) {
+		if !match(req) || !caught.CompareAndSwap(false, true) {
+			return
+		}
+		_ = minifleet.Pause()
+		<-release
+		close(passed)
+	})
+	return caught.Load, func() {
+		GinkgoHelper()
+		close(release)
+		Eventually(passed).Should(BeClosed())
+		Expect(minifleet.Resume()).To(Succeed())
+	}
+}
+
+// succeed starts another MiniFleet, as a new leader would be.
+func succeed() *lab.Process {
+	GinkgoHelper()
+
+	other := &lab.Process{
+		Name: "successor", Path: minifleet.Path, Args: append([]string(nil), minifleet.Args...), Env: minifleet.Env,
+		PidsDir: minifleet.PidsDir, LogsDir: minifleet.LogsDir,
+	}
+	config := hubKubeconfig + ".successor"
+	Expect(os.WriteFile(config, labs.Cluster("hub").Kubeconfig(), 0o600)).To(Succeed())
+	for i, arg := range other.Args {
+		if arg == hubKubeconfig {
+			other.Args[i] = config
+		}
+	}
+	Expect(other.Start()).To(Succeed())
+	DeferCleanup(func() { _ = other.Kill() })
+	return other
+}
+
+// All of this happens without an election: it is what is left when the lease has passed and the old leader does not
+// know it yet.
+var _ = Describe("MiniFleet, paused in the middle of a write and succeeded by another,", func() {
+	jobPost := func(req *http.Request) bool {
+		return req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/jobs")
+	}
+	jobDelete := func(req *http.Request) bool {
+		return req.Method == http.MethodDelete && strings.Contains(req.URL.Path, "/jobs/")
+	}
+	statusPut := func(req *http.Request) bool {
+		return req.Method == http.MethodPut && strings.HasSuffix(req.URL.Path, "/late/status")
+	}
+	edit := func(ctx context.Context, w *world, command string) {
+		GinkgoHelper()
+		Eventually(func() error {
+			f := w.get(ctx, "late")
+			f.Spec.MiniCluster.Containers[0].Command = command
+			f.Spec.OnChange = v1alpha1.Replace
+			return hub.Update(ctx, f)
+		}).Should(Succeed())
+	}
+	settled := func(ctx context.Context, w *world) string {
+		f := w.get(ctx, "late")
+		if n := len(f.Status.Runs); n == 0 || f.Status.ObservedGeneration != f.Generation || f.Status.Runs[n-1].Digest != f.Status.Digest {
+			return ""
+		}
+		return lineOf(f)
+	}
+	DescribeTable("changes nothing when it goes on", func(ctx SpecContext, toMember bool, match func(*http.Request) bool, duringEdit bool) {
+		toHub, onAlpine := newGate(labs.Cluster("hub")), newGate(labs.Cluster("alpine"))
+		Expect(minifleet.Kill()).To(Succeed())
+		startMinifleet(toHub.kubeconfig())
+		DeferCleanup(func() {
+			_ = minifleet.Resume()
+			Expect(minifleet.Kill()).To(Succeed())
+			startMinifleet(labs.Cluster("hub").Kubeconfig())
+		})
+		w := newWorld(ctx)
+		w.register(ctx, "a", onAlpine.kubeconfig())
+		g := toHub
+		if toMember {
+			g = onAlpine
+		}
+		if duringEdit {
+			w.run(ctx, "late", held)
+			Eventually(w.line).WithArguments(ctx, "late").Should(Equal(running))
+		}
+		frozen, thaw := freeze(g, match)
+		if duringEdit {
+			edit(ctx, w, "second")
+		} else {
+			w.run(ctx, "late", held)
+		}
+		Eventually(frozen).Should(BeTrue())
+		next := succeed()
+		Eventually(settled).WithArguments(ctx, w).Should(Equal(running))
+		edit(ctx, w, "third")
+		Eventually(settled).WithArguments(ctx, w).Should(Equal(running))
+		before, made := w.get(ctx, "late").Status.Runs, jobsMade("alpine", w.name)
+		live := job(ctx, "alpine", w.name, "late")
+		thaw()
+		Consistently(func(gm Gomega) {
+			gm.Expect(job(ctx, "alpine", w.name, "late")).To(HaveField("UID", live.UID))
+			gm.Expect(job(ctx, "alpine", w.name, "late").DeletionTimestamp).To(BeNil())
+			now := w.get(ctx, "late").Status.Runs
+			gm.Expect(now).To(HaveLen(len(before)))
+			gm.Expect(now[len(now)-1].ID).To(Equal(before[len(before)-1].ID))
+		}, "4s").Should(Succeed())
+		Expect(jobsMade("alpine", w.name)).To(Equal(made))
+		Expect(made).To(Equal(len(before)), "each run has had one Job")
+		Expect(next.Running()).To(BeTrue())
+	},
+		Entry("while it wrote the first line of the ledger", false, statusPut, false),
+		Entry("while it created the Job", true, jobPost, false),
+		Entry("while it wrote that it would stop the run", false, statusPut, true),
+		Entry("while it deleted the Job", true, jobDelete, true),
+	)
+})
