@@ -31,6 +31,8 @@ type gate struct {
 	acted atomic.Pointer[func(*http.Request) bool]
 	// before is called with every request before it goes to the API server, for as long as it likes. It may be nil.
 	before atomic.Pointer[func(*http.Request)]
+	// instead answers requests in place of the API server, or returns nil. It may be nil.
+	instead atomic.Pointer[func(*http.Request) *http.Response]
 }
 
 type target struct {
@@ -78,6 +80,11 @@ func (g *gate) lead(c *lab.Cluster) {
 
 // RoundTrip implements http.RoundTripper.
 func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
+	if instead := g.instead.Load(); instead != nil {
+		if resp := (*instead)(req); resp != nil {
+			return resp, nil
+		}
+	}
 	if before := g.before.Load(); before != nil {
 		(*before)(req)
 	}
@@ -97,6 +104,15 @@ func (g *gate) onWrite(acted func(*http.Request) bool) { g.acted.Store(&acted) }
 
 // hold sets what is done before requests are passed on.
 func (g *gate) hold(before func(*http.Request)) { g.before.Store(&before) }
+
+// answer sets what answers in place of the API server, or nothing.
+func (g *gate) answer(instead func(*http.Request) *http.Response) {
+	if instead == nil {
+		g.instead.Store(nil)
+		return
+	}
+	g.instead.Store(&instead)
+}
 
 // kubeconfig leads through the gate.
 func (g *gate) kubeconfig() []byte {
