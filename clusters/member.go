@@ -60,7 +60,7 @@ type Member struct {
 func restMapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, batchv1.SchemeGroupVersion})
 	// The cache of a single namespace asks about lists, too: those that are read from it.
-	for _, kind := range []string{"ConfigMap", "ConfigMapList", "Secret", "SecretList", "Service", "Pod"} {
+	for _, kind := range []string{"ConfigMap", "ConfigMapList", "Secret", "SecretList", "Service", "Pod", "Event"} {
 		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	for _, kind := range []string{"Namespace", "Node"} {

@@ -49,6 +49,7 @@ const (
 	ReasonApplyFailed          = "ApplyFailed"
 	ReasonRunStarting          = "RunStarting"
 	ReasonRunStarted           = "RunStarted"
+	ReasonPodsNotReady         = "PodsNotReady"
 	ReasonRunSucceeded         = "RunSucceeded"
 	ReasonRunFailed            = "RunFailed"
 	ReasonRunReplaced          = "RunReplaced"
