@@ -93,7 +93,7 @@ func endedBadly(in Input) (verdict, bool) {
 }
 
 func unsynced(in Input, s *v1alpha1.FleetMiniClusterStatus) (verdict, bool) {
-	for _, c := range s.Clusters {
+	for i, c := range s.Clusters { // they are in the order of the members
 		if c.Sync == v1alpha1.Synced {
 			continue
 		}
@@ -104,7 +104,10 @@ func unsynced(in Input, s *v1alpha1.FleetMiniClusterStatus) (verdict, bool) {
 		if d := in.Decision; d != nil && !slices.Contains(d.Clusters, c.Name) {
 			message = c.Name + " has left the placement, and its run is still live"
 		}
-		if c.Reason != "" && c.Message != "" {
+		switch {
+		case in.Members[i].onlyObstructed():
+			message += " (" + c.Message + ")"
+		case c.Reason != "" && c.Message != "":
 			reason, message = c.Reason, c.Name+": "+c.Message
 		}
 		return verdict{metav1.ConditionFalse, reason, message}, true
@@ -121,9 +124,9 @@ func settled(in Input, s *v1alpha1.FleetMiniClusterStatus) verdict {
 	case in.Wanted.Suspend:
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSuspended, "suspended on " + join(live)}
 	case len(done) == 0:
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSynced, "running on " + join(live)}
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSynced, running(s.Clusters)}
 	default:
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSynced, "running on " + join(live) + "; completed on " + join(done)}
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSynced, running(s.Clusters) + "; completed on " + join(done)}
 	}
 }
 

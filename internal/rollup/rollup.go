@@ -37,6 +37,8 @@ type Member struct {
 	Run *v1alpha1.Run
 	// Job is what the member has, or nil.
 	Job *runs.Job
+	// Obstacle is why pods of a live Job are not ready, or nil.
+	Obstacle *Obstacle
 }
 
 // Input is all that a status depends on.
@@ -107,6 +109,7 @@ func clusterStatus(in Input, m Member) v1alpha1.ClusterStatus {
 	if m.Run != nil && m.Run.State.Ended() && m.Step.Message == "" {
 		s.Reason, s.Message = endReason(m.Run), m.Run.Message
 	}
+	m.obstruct(&s)
 	switch {
 	case m.Lost != nil:
 		s.Reason, s.Message = m.Lost.Reason, m.Lost.Message
