@@ -70,6 +70,7 @@ func (p *pass) act(ctx context.Context) error {
 		p.repair(ctx, s)
 		p.tendServices(ctx, s)
 		p.tidy(ctx, s)
+		p.askWhy(ctx, s)
 	})
 	p.each(func(s *site) { p.followReferences(ctx, s) })
 	for _, s := range p.sites {

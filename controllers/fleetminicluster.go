@@ -51,6 +51,7 @@ type FleetMiniClusterReconciler struct {
 	// Wake has those looked at that wait for room on a member and may have it now. It may be nil.
 	Wake func(member string)
 
+	looks           looks
 	book            book
 	placeholderOnce sync.Once
 	placeholder     []byte
@@ -205,6 +206,7 @@ func (r *FleetMiniClusterReconciler) Reconcile(ctx context.Context, req mcreconc
 	if err := r.Client.Get(ctx, req.NamespacedName, fmc); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.leaveBook(req.NamespacedName, false)
+			r.looks.forget(req.NamespacedName)
 			err = r.lostOwner(ctx, req.NamespacedName)
 		}
 		return reconcile.Result{}, err

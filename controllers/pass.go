@@ -313,7 +313,7 @@ func (p *pass) rollupInput() rollup.Input {
 		}
 		in.Members = append(in.Members, rollup.Member{
 			Name: s.name, Chosen: s.chosen, Lost: s.lost, LastHeard: s.heard, Failed: s.failed,
-			Connecting: s.connecting, Step: s.step, Run: p.ledger.Last(s.name), Job: s.job,
+			Connecting: s.connecting, Step: s.step, Run: p.ledger.Last(s.name), Job: s.job, Obstacle: p.obstacle(s),
 		})
 	}
 	return in
