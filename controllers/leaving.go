@@ -18,6 +18,7 @@ import (
 type leave struct {
 	stop v1alpha1.StopReason
 	why  string
+	fact string // what is wrong, should it stay
 }
 
 // drain finds the live runs whose members are drained. They leave whether or not there is another member.
@@ -27,7 +28,7 @@ func (p *pass) drain(members []v1alpha1.MemberCluster) {
 		why, _ := members[i].Draining() // an annotation that is wrong is told on the MemberCluster
 		last := p.ledger.Last(members[i].Name)
 		if why != "" && last != nil && !last.State.Ended() {
-			p.leaves[members[i].Name] = leave{v1alpha1.StopDrained, "stopped: its member " + why}
+			p.leaves[members[i].Name] = leave{stop: v1alpha1.StopDrained, why: "stopped: its member " + why}
 		}
 	}
 }
@@ -72,7 +73,7 @@ func (p *pass) moveOverdue(overdue map[string]leave, in *placement.Input, d *pla
 		trial.Candidates = p.withoutLeft(in.Candidates, name)
 		t, err := placement.Decide(trial)
 		if err != nil || len(t.Clusters) < len(d.Clusters) || in.Spec.NumberOfClusters == nil {
-			p.stays[name] = why.why + "; no other member can take it now"
+			p.stays[name] = why.fact + "; no other member can take it now"
 			p.lookAgain(moveInterval)
 			continue
 		}
@@ -137,7 +138,7 @@ func (p *pass) overdue(ctx context.Context, name string, patience runs.Patience)
 	if stuck == nil || stuck.Until.After(p.r.Now()) {
 		return leave{}, false
 	}
-	return leave{stuck.Stop, stuck.Why}, true
+	return leave{stuck.Stop, stuck.Why, stuck.Fact}, true
 }
 
 // quorum is how many of its pods a MiniCluster needs to begin; 0: all of them.

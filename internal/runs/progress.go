@@ -55,9 +55,9 @@ type Patience struct {
 
 // Stuck is a run that does not get going.
 type Stuck struct {
-	// Stop and Why are for the run, should it be stopped for that.
-	Stop v1alpha1.StopReason
-	Why  string
+	// Stop and Why are for the run, should it be stopped for that. Fact is what is wrong, in any case.
+	Stop      v1alpha1.StopReason
+	Why, Fact string
 	// Until is when the patience with it ends.
 	Until time.Time
 }
@@ -74,11 +74,11 @@ func (p Patience) StuckOn(run *v1alpha1.Run, j *Job, quorum int32) *Stuck {
 		if j.StartTime != nil && j.StartTime.After(since) {
 			since = j.StartTime.Time // it was resumed
 		}
-		return &Stuck{v1alpha1.StopNotStarted, fmt.Sprintf("withdrawn: %d of %d pods ran after %s (pendingTimeout)",
-			j.Pods.Ready+j.Pods.Succeeded, j.Size, p.Pending), since.Add(p.Pending)}
+		fact := fmt.Sprintf("%d of %d pods ran after %s (pendingTimeout)", j.Pods.Ready+j.Pods.Succeeded, j.Size, p.Pending)
+		return &Stuck{v1alpha1.StopNotStarted, "withdrawn: " + fact, fact, since.Add(p.Pending)}
 	case run.RunningTime != nil && run.PendingSince != nil && p.Lost > 0 && j.Pods.Ready == 0:
-		return &Stuck{v1alpha1.StopLost, fmt.Sprintf("lost with its nodes: it had begun, and for %s no pod of it ran (failover)",
-			p.Lost), run.PendingSince.Add(p.Lost)}
+		fact := fmt.Sprintf("it had begun, and for %s no pod of it ran (failover)", p.Lost)
+		return &Stuck{v1alpha1.StopLost, "lost with its nodes: " + fact, fact, run.PendingSince.Add(p.Lost)}
 	default:
 		return nil
 	}
