@@ -23,10 +23,14 @@ E2E ?=
 # SEED is of the first schedule of a soak, drawn at random where it is empty; DURATION is how long it goes on.
 SEED ?=
 DURATION ?= 10m
+# FOCUS limits the controllers' tests to those that match.
+FOCUS ?=
 # FLUX is the prefix of a flux-core for test-flux, with those of other packages for its view after colons.
 # RUN limits it to tests that match.
 FLUX ?=
 RUN ?=
+# PROCS is how many processes share the controllers' tests. Each has API servers of its own, and mostly waits.
+PROCS ?= 2
 # KUBECTL is the machine's own, else the one inside the test-cluster program.
 KUBECTL ?= $(or $(shell command -v kubectl),$(BIN)/testcluster kubectl)
 
@@ -35,6 +39,7 @@ tool = $(BIN)/$(1)-$(shell sed -nE 's|^[[:space:]]*(require )?$(2) (v[^ ]+).*|\2
 CONTROLLER_GEN := $(call tool,controller-gen,sigs.k8s.io/controller-tools)
 GOLANGCI_LINT := $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2)
 KUSTOMIZE := $(call tool,kustomize,sigs.k8s.io/kustomize/kustomize/v5)
+GINKGO := $(call tool,ginkgo,github.com/onsi/ginkgo/v2)
 
 # The race detector needs cgo and a C compiler. It is for what has goroutines of its own; elsewhere it
 # would cost a second build of everything and find nothing.
@@ -97,6 +102,8 @@ verify: generate lint shellcheck ## Check that generated files, formatting, modu
 	@unformatted=$$(gofmt -s -l $$(git ls-files -- '*.go')); \
 		if [ -n "$$unformatted" ]; then echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
+	@version=$$(go list -m -f '{{.Version}}' github.com/onsi/ginkgo/v2); \
+		[ "$(notdir $(GINKGO))" = "ginkgo-$$version" ] || { echo "$(notdir $(GINKGO)) runs tests that are written for $$version: make hack/tools/ginkgo/go.mod name that"; exit 1; }
 	@# With the flags of its build, whose packages are compiled once then.
 	CGO_ENABLED=0 go vet -C hack/testcluster -trimpath .
 	@changed=$$(git status --porcelain); \
@@ -124,8 +131,9 @@ test-unit: race-note ## Run the tests that need no cluster: seconds.
 		[ -z "$$racy" ] || go test $(RACE) $$racy
 
 .PHONY: test-cluster
-test-cluster: bin/testcluster build ## Run the tests of single parts against real API servers.
-	@go test -p 1 -timeout 20m $$($(packages_with_lab))
+test-cluster: $(GINKGO) bin/testcluster build ## Run the tests of single parts against real API servers.
+	$(GINKGO) run --procs $(PROCS) --timeout 20m --silence-skips --succinct $(if $(FOCUS),--focus '$(FOCUS)') ./controllers
+	@go test -p 1 -timeout 20m $$($(packages_with_lab) | { grep -v '/controllers$$' || true; })
 
 .PHONY: test-race
 test-race: race-note bin/testcluster build ## Run the controllers' tests with the race detector, which takes them twice as long.
@@ -220,7 +228,9 @@ $(GOLANGCI_LINT): TOOL := golangci-lint
 $(GOLANGCI_LINT): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 $(KUSTOMIZE): TOOL := kustomize
 $(KUSTOMIZE): PACKAGE := sigs.k8s.io/kustomize/kustomize/v5
-$(CONTROLLER_GEN) $(GOLANGCI_LINT) $(KUSTOMIZE):
+$(GINKGO): TOOL := ginkgo
+$(GINKGO): PACKAGE := github.com/onsi/ginkgo/v2/ginkgo
+$(CONTROLLER_GEN) $(GOLANGCI_LINT) $(KUSTOMIZE) $(GINKGO):
 	@echo "Building $(@F): minutes the first time"
 	@mkdir -p $(BIN)
 	@cd hack/tools/$(TOOL) && go build -v -o $@ $(PACKAGE) 2>&1 | awk -v what=$(TOOL) -f ../progress.awk
