@@ -140,9 +140,16 @@ func (c *capacity) run(ctx context.Context, report func(*v1alpha1.MemberCapacity
 	} {
 		go r.RunWithContext(ctx)
 	}
+	c.tell(ctx, report, roomChanged)
+}
+
+// tell reports changes until ctx ends. That the room has become known is told at once: everything that is to
+// be placed waits for it.
+func (c *capacity) tell(ctx context.Context, report func(*v1alpha1.MemberCapacity), roomChanged func()) {
 	ticker := time.NewTicker(capacityInterval)
 	defer ticker.Stop()
-	full := c.full
+	full, known := c.full, false
+	var soon <-chan time.Time // when to tell of another Room
 	for {
 		select {
 		case <-ctx.Done():
@@ -150,7 +157,16 @@ func (c *capacity) run(ctx context.Context, report func(*v1alpha1.MemberCapacity
 		case <-full:
 			full = nil // once
 		case <-c.changed:
-			sleep(ctx, roomInterval)
+			switch {
+			case known && soon == nil:
+				soon = time.After(roomInterval)
+			case !known && !c.pending():
+				known = true
+				roomChanged()
+			}
+			continue
+		case <-soon:
+			soon = nil
 			roomChanged()
 			continue
 		case <-ticker.C:

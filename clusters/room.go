@@ -75,6 +75,12 @@ func (m *Member) RoomState() RoomState {
 	return m.capacity.state()
 }
 
+func (c *capacity) pending() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state() == RoomPending
+}
+
 func (c *capacity) roomWithout(without []string) *Room {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,12 +1,15 @@
 package clusters
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -98,6 +101,41 @@ func TestRoomState(t *testing.T) {
 	state(RoomUnknown, c) // nodes come when they are needed
 	state(RoomUnknown, newCapacity(&Member{Spec: v1alpha1.MemberClusterSpec{Capacity: v1alpha1.CapacityNone}}))
 	state(RoomUnknown, newCapacity(&Member{Spec: v1alpha1.MemberClusterSpec{Namespace: "confined"}}))
+}
+
+// That the room has become known is told at once, since all that is to be placed waits for it. Later changes
+// are told together.
+func TestRoomIsToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := watching()
+		ctx, stop := context.WithCancel(t.Context())
+		start := time.Now()
+		var told []time.Duration
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.tell(ctx, func(*v1alpha1.MemberCapacity) {}, func() { told = append(told, time.Since(start)) })
+		}()
+		step := func(change error) {
+			t.Helper()
+			if change != nil {
+				t.Error(change)
+			}
+			synctest.Wait()
+		}
+		step(nodeStore{c}.Replace([]any{nodeOf("a", false, nil)}, ""))
+		step(podStore{c}.Replace(nil, ""))
+		for _, name := range []string{"p", "q", "r"} {
+			time.Sleep(roomInterval / 4)
+			step(podStore{c}.Add(podOf(name, "a", nil)))
+		}
+		time.Sleep(2 * roomInterval)
+		stop()
+		<-done
+		if diff := cmp.Diff([]time.Duration{0, roomInterval/4 + roomInterval}, told); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
 
 var forbidden = apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden}}

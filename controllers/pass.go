@@ -48,6 +48,7 @@ type pass struct {
 	again    time.Duration                   // when to look again although nothing happens; 0: not
 	lacking  []string                        // members that would be chosen if they had room
 	behind   map[string]types.NamespacedName // who comes before it on a member
+	unsure   []string                        // members whose room was not known when it was placed
 	closed   map[string]string               // why no new run begins on a member
 	leaves   map[string]leave                // live runs that have to leave their members
 	stays    map[string]string               // why live runs that would have to leave do not

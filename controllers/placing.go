@@ -55,6 +55,7 @@ func (p *pass) place(ctx context.Context, members []v1alpha1.MemberCluster) erro
 		p.problem = &rollup.Problem{Reason: v1alpha1.ReasonNoClusterMatches, Message: noMatch(spec, len(members), d.Rejected)}
 	}
 	p.decide(spec, d)
+	p.ask()
 	p.take(in.Keep)
 	return nil
 }
@@ -64,6 +65,9 @@ func (p *pass) candidates(members []v1alpha1.MemberCluster) []placement.Candidat
 	for i := range members {
 		m := &members[i]
 		unfit, passing := p.unfit(m)
+		if unfit == unlisted {
+			p.unsure = append(p.unsure, m.Name)
+		}
 		out = append(out, placement.Candidate{
 			Name: m.Name, Labels: m.Labels, Taints: m.Spec.Taints, Unfit: unfit, Passing: passing,
 			Away: m.Closed() != "", Avoid: p.avoid(m.Name), Runs: p.r.book.liveRuns(m.Name),

@@ -25,6 +25,36 @@ type book struct {
 	waiters map[types.NamespacedName]waiter
 	// seen are the members whose room has been known since they were connected.
 	seen map[string]*clusters.Member
+	// asked are, by member, those that could not be told of its room because it was not known yet.
+	asked map[string]map[types.NamespacedName]bool
+}
+
+// ask notes that a MiniCluster wants to know of a member's room as soon as that is known.
+func (b *book) ask(member string, key types.NamespacedName) {
+	if b.asked == nil {
+		b.asked = map[string]map[types.NamespacedName]bool{}
+	}
+	if b.asked[member] == nil {
+		b.asked[member] = map[types.NamespacedName]bool{}
+	}
+	b.asked[member][key] = true
+}
+
+// learn notes that a member's room is known now, and returns those that have asked. Only the first time after
+// the member was connected is news.
+func (b *book) learn(m *clusters.Member) []types.NamespacedName {
+	if b.seen[m.Name] == m {
+		return nil
+	}
+	if b.seen == nil {
+		b.seen = map[string]*clusters.Member{}
+	}
+	b.seen[m.Name] = m
+	asked := slices.SortedFunc(maps.Keys(b.asked[m.Name]), func(a, b types.NamespacedName) int {
+		return strings.Compare(a.String(), b.String())
+	})
+	delete(b.asked, m.Name)
+	return asked
 }
 
 // claim is the room of one live run on one member. Pods that have a node are counted there by the member

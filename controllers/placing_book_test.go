@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/fit"
 )
 
@@ -108,4 +109,24 @@ func TestBookTellsWhomItConcerns(t *testing.T) {
 	if got := b.wait(w.key, nil); got != nil {
 		t.Errorf("who does not wait wakes %v", got)
 	}
+}
+
+func TestBookLearnsOfRoomOnce(t *testing.T) {
+	var b book
+	alpine, again := &clusters.Member{Name: "alpine"}, &clusters.Member{Name: "alpine"}
+	learn := func(m *clusters.Member, want ...types.NamespacedName) {
+		t.Helper()
+		if got := b.learn(m); !slices.Equal(got, want) {
+			t.Errorf("told %v, want %v", got, want)
+		}
+	}
+	b.ask("alpine", keyOf("b"))
+	b.ask("alpine", keyOf("a"))
+	b.ask("alpine", keyOf("b"))
+	b.ask("basalt", keyOf("c"))
+	learn(alpine, keyOf("a"), keyOf("b"))
+	b.ask("alpine", keyOf("d"))
+	learn(alpine)            // which is no news
+	learn(again, keyOf("d")) // it was connected anew
+	learn(&clusters.Member{Name: "basalt"}, keyOf("c"))
 }

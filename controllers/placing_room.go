@@ -121,6 +121,17 @@ func (p *pass) unlisted(name string) bool {
 	return err == nil && m.RoomState() == clusters.RoomPending
 }
 
+// ask wants to be told when the room of members becomes known, if more are wanted than were chosen without
+// knowing it. The book is locked.
+func (p *pass) ask() {
+	if len(p.decision.Clusters) >= int(p.decision.Wanted) {
+		return
+	}
+	for _, name := range p.unsure {
+		p.r.book.ask(name, client.ObjectKeyFromObject(p.fmc))
+	}
+}
+
 // take claims the room for what is about to begin. The book is locked.
 func (p *pass) take(keep []string) {
 	if p.problem != nil || p.wanted.Suspend || p.hold() != "" && !p.vacating() {
@@ -128,7 +139,8 @@ func (p *pass) take(keep []string) {
 	}
 	for _, name := range p.decision.Clusters {
 		last := p.ledger.Last(name)
-		if slices.Contains(keep, name) || last != nil && !last.State.Ended() {
+		unsure := slices.Contains(p.unsure, name) && !p.vacating()
+		if slices.Contains(keep, name) || unsure || last != nil && !last.State.Ended() {
 			continue
 		}
 		if gang, err := p.gang(name); err == nil {
@@ -153,13 +165,14 @@ func (p *pass) gate(s *site, step runs.Step) runs.Step {
 	if why := p.closed[s.name]; why != "" {
 		return runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonMemberClosed, Message: "no new run begins on a member that " + why}
 	}
-	if p.unlisted(s.name) {
-		s.lookAgain(failedInterval) // if the news that they are listed does not come first
-		return runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonConnecting, Message: unlisted}
-	}
 	b, key := &p.r.book, client.ObjectKeyFromObject(p.fmc)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if p.unlisted(s.name) {
+		b.ask(s.name, key)
+		s.lookAgain(failedInterval) // if the news that they are listed does not come first
+		return runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonConnecting, Message: unlisted}
+	}
 	if c, ok := b.claimOf(s.name, key); ok && c.run == "" {
 		return step
 	}
@@ -266,24 +279,17 @@ func (r *FleetMiniClusterReconciler) wake(members []string) {
 }
 
 // waitingOn are those to look at when there is other room on a member: whom that concerns and, when the room
-// has become known, everybody who might go there.
-func (r *FleetMiniClusterReconciler) waitingOn(ctx context.Context, member string) []mcreconcile.Request {
+// has become known, those that had to go without knowing.
+func (r *FleetMiniClusterReconciler) waitingOn(_ context.Context, member string) []mcreconcile.Request {
 	m, err := r.Provider.Member(member)
 	if err != nil {
 		return nil
 	}
 	r.book.mu.Lock()
-	first := r.book.seen[member] != m && m.RoomState() != clusters.RoomPending
-	if first {
-		if r.book.seen == nil {
-			r.book.seen = map[string]*clusters.Member{}
-		}
-		r.book.seen[member] = m
-	}
+	defer r.book.mu.Unlock()
 	keys := r.book.stirred(m, r.Now())
-	r.book.mu.Unlock()
-	if first {
-		keys = append(keys, r.usersOfMember(ctx, member)...)
+	if m.RoomState() != clusters.RoomPending {
+		keys = append(keys, r.book.learn(m)...)
 	}
 	return requests(keys)
 }
