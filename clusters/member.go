@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -31,6 +33,9 @@ const (
 	writeTimeout = 15 * time.Second
 	probeTimeout = 5 * time.Second
 )
+
+// syncInterval is how often it is looked whether caches have been filled.
+const syncInterval = 5 * time.Millisecond
 
 // owned are the kinds that MiniFleet creates on members; the caches hold these, and of these only objects
 // with our label, so that memory does not depend on what else the member holds. Of Pods these are the ones
@@ -171,14 +176,21 @@ func (m *Member) mayCreateNamespaces() bool {
 // engage fills the caches. The informers are made before the caches start, so that those who watch them
 // later never wait for this member.
 func (m *Member) engage(ctx context.Context, timeout time.Duration) error {
-	for _, obj := range owned {
-		if _, err := m.GetCache().GetInformer(ctx, obj, cache.BlockUntilSynced(false)); err != nil {
+	filled := make([]func() bool, len(owned))
+	for i, obj := range owned {
+		informer, err := m.GetCache().GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+		if err != nil {
 			return err
 		}
+		filled[i] = informer.HasSynced
 	}
 	go func() { _ = m.Start(ctx) }() // it ends with its context
 	syncing, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	// WaitForCacheSync alone looks ten times a second, which is most of the time that it takes.
+	_ = wait.PollUntilContextCancel(syncing, syncInterval, true, func(context.Context) (bool, error) {
+		return !slices.ContainsFunc(filled, func(synced func() bool) bool { return !synced() }), nil
+	})
 	if !m.GetCache().WaitForCacheSync(syncing) {
 		return m.syncError(ctx)
 	}
