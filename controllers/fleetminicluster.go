@@ -53,6 +53,7 @@ type FleetMiniClusterReconciler struct {
 
 	looks           looks
 	book            book
+	written         written
 	placeholderOnce sync.Once
 	placeholder     []byte
 
@@ -77,7 +78,7 @@ func (r *FleetMiniClusterReconciler) setUp(mgr mcmanager.Manager, news, room *no
 	b := mcbuilder.ControllerManagedBy(mgr).
 		Named("fleetminicluster").
 		For(&v1alpha1.FleetMiniCluster{}, mcbuilder.WithEngageWithLocalCluster(true),
-			mcbuilder.WithEngageWithProviderClusters(false), mcbuilder.WithPredicates(own)).
+			mcbuilder.WithEngageWithProviderClusters(false), mcbuilder.WithPredicates(r.written.events(), own)).
 		Watches(&v1alpha1.Placement{}, r.onHub(r.usersOfPlacement), append(local, mcbuilder.WithPredicates(predicate.GenerationChangedPredicate{}))...).
 		Watches(&v1alpha1.MemberCluster{}, r.onHub(func(ctx context.Context, m client.Object) []types.NamespacedName {
 			return r.usersOfMember(ctx, m.GetName())
@@ -211,6 +212,7 @@ func (r *FleetMiniClusterReconciler) Reconcile(ctx context.Context, req mcreconc
 		}
 		return reconcile.Result{}, err
 	}
+	fmc = r.written.newest(fmc)
 	if !fmc.DeletionTimestamp.IsZero() {
 		r.leaveBook(req.NamespacedName, true)
 		return r.finalize(ctx, fmc)

@@ -275,6 +275,7 @@ func (p *pass) write(ctx context.Context) error {
 	}
 	p.events = nil
 	return nil
+	p.r.written.note(ctx, p.r.Client, p.fmc)
 }
 
 // troubleReasons are those that an event tells.
