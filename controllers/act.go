@@ -346,7 +346,7 @@ func (p *pass) adjustment(s *site) string {
 // create puts a run on a member: Secret, ConfigMap, Services, what it references, the pod of services, and the
 // Job last.
 func (p *pass) create(ctx context.Context, s *site) (*batchv1.Job, error) {
-	cert, err := p.r.curveCert(ctx, p.fmc)
+	cert, err := p.curveCert(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -449,7 +449,7 @@ func (p *pass) repairable(s *site, last *v1alpha1.Run) bool {
 
 // putBack applies one object of a run again.
 func (p *pass) putBack(ctx context.Context, s *site, index int, d clusters.Difference) error {
-	cert, err := p.r.curveCert(ctx, p.fmc)
+	cert, err := p.curveCert(ctx)
 	if err != nil {
 		return err
 	}

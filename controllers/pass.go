@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -54,6 +55,10 @@ type pass struct {
 	stays    map[string]string               // why live runs that would have to leave do not
 	failover *v1alpha1.Failover
 	variants // of the MiniCluster, where overrides make it another
+
+	certOnce sync.Once
+	cert     []byte // the CURVE certificate, once it was needed
+	certErr  error
 }
 
 // site is a member as this pass sees it.
@@ -270,12 +275,12 @@ func (p *pass) write(ctx context.Context) error {
 	if err := p.r.Client.Status().Update(ctx, p.fmc); err != nil {
 		return err
 	}
+	p.r.written.note(ctx, p.r.Client, p.fmc)
 	for _, n := range append(p.events, troubles(before, &p.fmc.Status)...) {
 		p.r.Recorder.Eventf(p.fmc, n.about(), n.kind, n.reason, n.action, "%s", words.Safe(n.message, words.Note))
 	}
 	p.events = nil
 	return nil
-	p.r.written.note(ctx, p.r.Client, p.fmc)
 }
 
 // troubleReasons are those that an event tells.
@@ -338,7 +343,8 @@ func (p *pass) note(kind, reason, action, cluster, run, message string) {
 
 // fresh makes sure that the cache is not behind, before something is done that the ledger in it calls for.
 func (p *pass) fresh(ctx context.Context) error {
-	var now v1alpha1.FleetMiniCluster
+	var now metav1.PartialObjectMetadata
+	now.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("FleetMiniCluster"))
 	if err := p.r.APIReader.Get(ctx, client.ObjectKeyFromObject(p.fmc), &now); err != nil {
 		return err
 	}

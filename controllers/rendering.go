@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -76,12 +77,26 @@ func (p *pass) render(s *site, cert []byte) (*rendered, error) {
 	return out, nil
 }
 
-// curveCert returns the object's CURVE certificate. It is made once and kept in a Secret on the hub, which
-// belongs to the object and goes with it.
-func (r *FleetMiniClusterReconciler) curveCert(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) ([]byte, error) {
+// curveCert returns the object's CURVE certificate, which a pass looks for once.
+func (p *pass) curveCert(ctx context.Context) ([]byte, error) {
+	p.certOnce.Do(func() { p.cert, p.certErr = p.r.curveCert(ctx, p.fmc, p.nothingRan()) })
+	return p.cert, p.certErr
+}
+
+// nothingRan says that, as far as the ledger goes, there has been no use for a certificate yet.
+func (p *pass) nothingRan() bool {
+	return !slices.ContainsFunc(p.ledger, func(r v1alpha1.Run) bool { return r.State != v1alpha1.RunStarting })
+}
+
+// curveCert returns an object's CURVE certificate. It is made once and kept in a Secret on the hub, which
+// belongs to the object and goes with it. That it is likely to be missing saves asking for it first.
+func (r *FleetMiniClusterReconciler) curveCert(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, missing bool) ([]byte, error) {
 	key := types.NamespacedName{Namespace: fmc.Namespace, Name: fmc.Name + curveSuffix}
 	var secret corev1.Secret
-	err := r.Client.Get(ctx, key, &secret)
+	err := error(apierrors.NewNotFound(corev1.Resource("secrets"), key.Name))
+	if !missing {
+		err = r.Client.Get(ctx, key, &secret)
+	}
 	if apierrors.IsNotFound(err) {
 		made, makeErr := newCurveSecret(key, fmc)
 		if makeErr != nil {
