@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,39 +65,75 @@ func (s *gitSync) apply(ctx context.Context, have existing) error {
 	}
 	var errs []error
 	for _, placements := range []bool{true, false} {
+		var objects []*parse.Object
 		for i := range s.tree.parsed.Objects {
-			o := &s.tree.parsed.Objects[i]
-			if (o.Kind == parse.KindPlacement) == placements {
-				errs = append(errs, s.applyOne(ctx, o, have))
+			if o := &s.tree.parsed.Objects[i]; (o.Kind == parse.KindPlacement) == placements {
+				objects = append(objects, o)
 			}
 		}
+		errs = append(errs, s.applyAll(ctx, objects, have)...)
 	}
 	return errors.Join(errs...)
 }
 
-func (s *gitSync) applyOne(ctx context.Context, o *parse.Object, have existing) error {
+// atOnce is how many objects of a source are written at the same time.
+const atOnce = 8
+
+// fate is what became of an object that Git declares.
+type fate struct {
+	refused string // why it could not be applied
+	applied bool   // it was created or updated
+	settled string // the resource version at which there was nothing to do
+	err     error
+}
+
+// applyAll applies objects several at a time, and reports in their order.
+func (s *gitSync) applyAll(ctx context.Context, objects []*parse.Object, have existing) []error {
+	fates := make([]fate, len(objects))
+	slots := make(chan struct{}, atOnce)
+	var wg sync.WaitGroup
+	for i, o := range objects {
+		slots <- struct{}{}
+		wg.Go(func() {
+			fates[i] = s.applyOne(ctx, o, have)
+			<-slots
+		})
+	}
+	wg.Wait()
+	var errs []error
+	for i, o := range objects {
+		key, f := objectKey(o.Kind, o.Name), fates[i]
+		switch {
+		case f.err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", key, f.err))
+		case f.refused != "":
+			s.unapplied = append(s.unapplied, key)
+			s.problem(o.Path, o.Line, o.Kind+"/"+o.Name, "", f.refused)
+		case f.applied:
+			s.applied = append(s.applied, key)
+		case f.settled != "":
+			s.tree.settled[key] = f.settled
+		}
+	}
+	return errs
+}
+
+// applyOne is called for several objects at once: it changes nothing that they share.
+func (s *gitSync) applyOne(ctx context.Context, o *parse.Object, have existing) fate {
 	key := objectKey(o.Kind, o.Name)
 	if h := have[key]; h != nil && s.tree.settled[key] == h.GetResourceVersion() {
-		return nil // looked at before, and not touched since
+		return fate{} // looked at before, and not touched since
 	}
 	want, why := s.wanted(o)
 	if why != "" {
-		s.unapplied = append(s.unapplied, key)
-		s.problem(o.Path, o.Line, o.Kind+"/"+o.Name, "", why)
-		return nil
+		return fate{refused: why}
 	}
-	err := s.put(ctx, want, have[key])
+	f := s.put(ctx, want, have[key])
 	var own *sourceError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &own), apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
-		s.unapplied = append(s.unapplied, key)
-		s.problem(o.Path, o.Line, o.Kind+"/"+o.Name, "", err.Error())
-		return nil
-	default:
-		return fmt.Errorf("%s: %w", key, err)
+	if err := f.err; errors.As(err, &own) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) {
+		return fate{refused: err.Error()}
 	}
+	return f
 }
 
 // wanted builds the hub object for what a file declares, or says why there is none.
@@ -170,8 +207,7 @@ func sourceDigest(obj client.Object) string {
 }
 
 // put creates or updates one object. What somebody else made is left alone.
-func (s *gitSync) put(ctx context.Context, want, have client.Object) error {
-	name := objectKey(kindOnHub(want), want.GetName())
+func (s *gitSync) put(ctx context.Context, want, have client.Object) fate {
 	if have == nil {
 		want.GetAnnotations()[v1alpha1.AnnotationSourceRevision] = s.tree.revision
 		if fmc, ok := want.(*v1alpha1.FleetMiniCluster); ok {
@@ -179,33 +215,27 @@ func (s *gitSync) put(ctx context.Context, want, have client.Object) error {
 		}
 		err := s.r.Client.Create(ctx, want)
 		if apierrors.IsAlreadyExists(err) {
-			return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource(name).GroupResource(), want.GetName(), err)
+			name := objectKey(kindOnHub(want), want.GetName())
+			err = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource(name).GroupResource(), want.GetName(), err)
 		}
-		if err == nil {
-			s.applied = append(s.applied, name)
-		}
-		return err
+		return fate{applied: err == nil, err: err}
 	}
 	if owner := have.GetLabels()[v1alpha1.LabelSource]; owner != s.source.Name {
 		whose := "was not created by a GitSource"
 		if owner != "" {
 			whose = "belongs to GitSource " + owner
 		}
-		return &sourceError{v1alpha1.ReasonConflict, fmt.Sprintf("%s %s/%s exists already and %s, which keeps it: rename this one, or hand that one over (kubectl label --overwrite it with %s=%s)", kindOnHub(want), s.key.Namespace, want.GetName(), whose, v1alpha1.LabelSource, s.source.Name)}
+		return fate{err: &sourceError{v1alpha1.ReasonConflict, fmt.Sprintf("%s %s/%s exists already and %s, which keeps it: rename this one, or hand that one over (kubectl label --overwrite it with %s=%s)", kindOnHub(want), s.key.Namespace, want.GetName(), whose, v1alpha1.LabelSource, s.source.Name)}}
 	}
 	if !have.GetDeletionTimestamp().IsZero() {
-		return nil // it is created anew when it is gone
+		return fate{} // it is created anew when it is gone
 	}
 	updated, changed := merge(want, have, s.tree.revision)
 	if !changed {
-		s.tree.settled[name] = have.GetResourceVersion()
-		return nil
+		return fate{settled: have.GetResourceVersion()}
 	}
-	if err := s.r.Client.Update(ctx, updated); err != nil {
-		return err
-	}
-	s.applied = append(s.applied, name)
-	return nil
+	err := s.r.Client.Update(ctx, updated)
+	return fate{applied: err == nil, err: err}
 }
 
 func kindOnHub(obj client.Object) string {
