@@ -362,7 +362,7 @@ func idleRequests(events []event) (members, writes float64) {
 // restart ends the controller and starts it again.
 func (b *bench) restart(ctx context.Context) error {
 	var floors, restarts []time.Duration
-	var writes []float64
+	var writes, passes []float64
 	for range b.options.runs {
 		if err := b.controller.Stop(); err != nil {
 			return err
@@ -381,10 +381,11 @@ func (b *bench) restart(ctx context.Context) error {
 		if err := b.controller.Start(); err != nil {
 			return err
 		}
-		took, err := b.settled(ctx, start)
+		took, n, err := b.settled(ctx, start)
 		if err != nil {
 			return err
 		}
+		passes = append(passes, n)
 		events, err := b.trail.quiet(ctx, still)
 		if err != nil {
 			return err
@@ -402,14 +403,19 @@ func (b *bench) restart(ctx context.Context) error {
 	}
 	b.report.row(fmt.Sprintf("restart with %d MiniClusters, to the last of them seen to", b.options.n), "p50", restarts, "LIST of all caches at once", floors, quantile(0.5))
 	b.report.count("writes in a restart", writes)
+	var fleet v1alpha1.FleetMiniClusterList
+	if err := b.hub.List(ctx, &fleet); err != nil {
+		return err
+	}
+	b.report.count(fmt.Sprintf("reconciliations of %d MiniClusters in a restart", len(fleet.Items)), passes)
 	return b.weigh(ctx, fmt.Sprintf("%d MiniClusters, after a restart", b.options.n))
 }
 
 // settled returns when, after start, the last MiniCluster was seen to: when the controller's count of passes
-// last changed before it stood still, with nothing waiting.
-func (b *bench) settled(ctx context.Context, start time.Time) (time.Duration, error) {
-	passes, changed := 0.0, start
-	err := b.eventually(ctx, "the controller to have seen to everything", func(ctx context.Context) (bool, error) {
+// last changed before it stood still, with nothing waiting. It returns that count, too.
+func (b *bench) settled(ctx context.Context, start time.Time) (took time.Duration, passes float64, err error) {
+	changed := start
+	err = b.eventually(ctx, "the controller to have seen to everything", func(ctx context.Context) (bool, error) {
 		m, err := b.metrics(ctx)
 		if err != nil {
 			return false, nil //nolint:nilerr // it does not answer yet
@@ -420,5 +426,5 @@ func (b *bench) settled(ctx context.Context, start time.Time) (time.Duration, er
 		waiting := m.sum("workqueue_depth", `controller="fleetminicluster"`) + m.sum("controller_runtime_active_workers", ofFleet)
 		return passes >= float64(b.options.n) && waiting == 0 && time.Since(changed) > still, nil
 	})
-	return changed.Sub(start), err
+	return changed.Sub(start), passes, err
 }
