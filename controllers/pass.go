@@ -38,6 +38,7 @@ type pass struct {
 	wanted  runs.Wanted
 	problem *rollup.Problem
 	stalled bool
+	valid   bool // the spec is, and so is what overrides make of it
 
 	// began is when the pass did: what a run needs of Secrets and ConfigMaps is read as it was then, or later.
 	began time.Time
@@ -141,7 +142,8 @@ func (p *pass) gather(ctx context.Context) error {
 		p.closed[members.Items[i].Name] = members.Items[i].Closed()
 	}
 	p.drain(members.Items)
-	if errs := fluxv1alpha2.Validate(p.fmc.Name, spec, field.NewPath("spec", "miniCluster")); len(errs) > 0 {
+	errs := fluxv1alpha2.Validate(p.fmc.Name, spec, field.NewPath("spec", "miniCluster"))
+	if p.valid = len(errs) == 0; !p.valid {
 		p.problem, p.stalled = &rollup.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: invalidSpec(errs)}, true
 	} else if err := p.permit(ctx, spec); err != nil {
 		return err

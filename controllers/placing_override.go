@@ -106,7 +106,7 @@ func (p *pass) gang(member string) (fit.Gang, error) {
 		return fit.Gang{}, v.err
 	}
 	if v.gang == nil {
-		g, err := gangOf(p.fmc, &v.Spec)
+		g, err := gangOf(p.fmc, &v.Spec, p.valid)
 		if err != nil {
 			return fit.Gang{}, err
 		}

@@ -38,9 +38,9 @@ func rankOf(fmc *v1alpha1.FleetMiniCluster) rank {
 	return rank{priority: fmc.Spec.Priority, created: fmc.CreationTimestamp.Time, key: client.ObjectKeyFromObject(fmc)}
 }
 
-// gangOf is the pods that a MiniCluster will have.
-func gangOf(fmc *v1alpha1.FleetMiniCluster, spec *fluxv1alpha2.MiniClusterSpec) (fit.Gang, error) {
-	job, services, err := render.Pods(render.Input{Name: fmc.Name, Namespace: fmc.Namespace, Spec: *spec})
+// gangOf is the pods that a MiniCluster will have. The spec may be known to be valid.
+func gangOf(fmc *v1alpha1.FleetMiniCluster, spec *fluxv1alpha2.MiniClusterSpec, valid bool) (fit.Gang, error) {
+	job, services, err := render.Pods(render.Input{Name: fmc.Name, Namespace: fmc.Namespace, Spec: *spec, Valid: valid})
 	if err != nil {
 		return fit.Gang{}, err
 	}
@@ -139,7 +139,7 @@ func (p *pass) take(keep []string) {
 	}
 	for _, name := range p.decision.Clusters {
 		last := p.ledger.Last(name)
-		unsure := slices.Contains(p.unsure, name) && !p.vacating()
+		unsure := slices.Contains(p.unsure, name) && p.hold() == ""
 		if slices.Contains(keep, name) || unsure || last != nil && !last.State.Ended() {
 			continue
 		}
@@ -328,7 +328,7 @@ func (r *FleetMiniClusterReconciler) primeWith(ctx context.Context, fmc *v1alpha
 	if fmc.Spec.Suspend || len(live) == 0 && !waits {
 		return
 	}
-	gang, err := gangOf(fmc, &fmc.Spec.MiniCluster)
+	gang, err := gangOf(fmc, &fmc.Spec.MiniCluster, false)
 	if err != nil {
 		return // such a spec starts nothing; what is live tells when it is looked at
 	}
@@ -348,7 +348,7 @@ func (r *FleetMiniClusterReconciler) primeWith(ctx context.Context, fmc *v1alpha
 			id := ledger.Last(member).ID
 			c := claim{run: id, gang: gang, done: succeeded[id]}
 			if v, err := override.Apply(fmc.Name, &fmc.Spec.MiniCluster, overrides, labels[member]); err == nil && v.Digest != "" {
-				if g, err := gangOf(fmc, &v.Spec); err == nil {
+				if g, err := gangOf(fmc, &v.Spec, false); err == nil {
 					c.gang = g
 				}
 			}

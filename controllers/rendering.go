@@ -53,8 +53,8 @@ func (p *pass) render(s *site, cert []byte) (*rendered, error) {
 		return nil, err
 	}
 	in := render.Input{
-		Name: p.fmc.Name, Namespace: p.key(s).Namespace, Spec: *spec, CurveCert: cert, Suspend: p.wanted.Suspend,
-		Origin: render.Origin(p.origin),
+		Name: p.fmc.Name, Namespace: p.key(s).Namespace, Spec: *spec, Valid: p.valid, CurveCert: cert,
+		Suspend: p.wanted.Suspend, Origin: render.Origin(p.origin),
 	}
 	if run != nil {
 		in.RunID = run.ID

@@ -44,6 +44,9 @@ func (p *pass) servicesKey(s *site) types.NamespacedName {
 
 // startServices makes the services pod of a live run anew: it was deleted, or its run was suspended.
 func (p *pass) startServices(ctx context.Context, s *site, last *v1alpha1.Run) error {
+	if spec, err := p.specFor(s); err != nil || len(spec.Services) == 0 {
+		return err
+	}
 	if since := p.r.Now().Sub(last.StartTime.Time); since < settle {
 		s.lookAgain(settle - since) // the cache may not show it yet
 		return nil

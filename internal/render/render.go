@@ -38,6 +38,8 @@ type Input struct {
 	Name, Namespace string
 	// Spec of the MiniCluster. Defaults are applied to a copy.
 	Spec fluxv1alpha2.MiniClusterSpec
+	// Valid says that Spec, with its defaults, was found to be valid for Name: it is not looked at again.
+	Valid bool
 	// CurveCert is the brokers' certificate, a zcert file. spec.flux.curveCert wins over it.
 	CurveCert []byte
 	// RunID is the label of the Job and its pods that tells this run from others. Empty: no label.
@@ -124,8 +126,10 @@ func prepare(in Input) (*miniCluster, error) {
 	}
 	spec := in.Spec.DeepCopy()
 	spec.Default()
-	if problems := fluxv1alpha2.Validate(in.Name, spec, field.NewPath("spec")); len(problems) > 0 {
-		return nil, fmt.Errorf("MiniCluster %s/%s: %w", in.Namespace, in.Name, problems.ToAggregate())
+	if !in.Valid {
+		if problems := fluxv1alpha2.Validate(in.Name, spec, field.NewPath("spec")); len(problems) > 0 {
+			return nil, fmt.Errorf("MiniCluster %s/%s: %w", in.Namespace, in.Name, problems.ToAggregate())
+		}
 	}
 	if spec.Network.HeadlessName == "" {
 		spec.Network.HeadlessName = in.Name
