@@ -143,7 +143,7 @@ var _ = Describe("A live run", func() {
 		w := newWorld(ctx)
 		w.both(ctx)
 		w.single(ctx, "fails", func(f *v1alpha1.FleetMiniCluster) { f.Spec.Retries = 1 })
-		Eventually(w.line).WithArguments(ctx, "fails").Should(Equal(running))
+		w.podsRun(ctx, "fails", "1/1")
 		w.suspend(ctx, "a", true)
 		Consistently(w.runsOf).WithArguments(ctx, "fails").Should(Equal([]string{"a Running"}))
 		_, err := labs.Cluster("alpine").Release(ctx, w.name, "", 3)
@@ -231,7 +231,7 @@ var _ = Describe("A live run", func() {
 		w.register(ctx, "a", kubeconfig)
 		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
 		w.single(ctx, "gone", failover(v1alpha1.FenceProvenGone))
-		Eventually(w.line).WithArguments(ctx, "gone").Should(Equal(running))
+		w.podsRun(ctx, "gone", "1/1")
 		Expect(proxy.SetMode(lab.Refuse)).To(Succeed())
 		Eventually(func() *metav1.Time { return w.get(ctx, "gone").Status.Runs[0].LostTime }).ShouldNot(BeNil())
 		// The Job goes, and its pod is left to run.

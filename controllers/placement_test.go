@@ -214,7 +214,7 @@ var _ = Describe("A MiniCluster that has no room", func() {
 	It("has that of its own run before, when that has ended", func(ctx SpecContext) {
 		f := w.asking("next", 4, "16", held)
 		Expect(hub.Create(ctx, f)).To(Succeed())
-		Eventually(w.line).WithArguments(ctx, "next").Should(Equal("True Synced Synced Progressing 1/1"))
+		w.podsRun(ctx, "next", "4/4")
 		Eventually(func() error {
 			f := w.get(ctx, "next")
 			f.Spec.MiniCluster.Containers[0].Command = "false"

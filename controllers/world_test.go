@@ -176,6 +176,17 @@ func (w *world) on(ctx context.Context, name, member string) string {
 	return ""
 }
 
+// podsRun waits until a FleetMiniCluster says that so many of its pods run.
+func (w *world) podsRun(ctx context.Context, name, pods string) {
+	GinkgoHelper()
+	Eventually(func() string {
+		if s := w.get(ctx, name).Status.Summary; s != nil {
+			return s.Pods
+		}
+		return ""
+	}).Should(Equal(pods))
+}
+
 // exists says whether a FleetMiniCluster is still there.
 func (w *world) exists(ctx context.Context, name string) bool { return w.get(ctx, name).UID != "" }
 
