@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -167,6 +168,9 @@ func (s *gitSync) wanted(o *parse.Object) (obj client.Object, why string) {
 			MiniCluster: *o.MiniCluster.Spec.DeepCopy(), PlacementRef: &v1alpha1.LocalReference{Name: name}, OnChange: v1alpha1.AfterCompletion,
 		}
 		spec.MiniCluster.Default()
+		if errs := spec.Set(o.MiniCluster.Annotations, field.NewPath("metadata", "annotations")); len(errs) > 0 {
+			return nil, errs.ToAggregate().Error() // not reachable: the parser has asked the same
+		}
 		obj = &v1alpha1.FleetMiniCluster{ObjectMeta: meta, Spec: spec}
 	}
 	obj.GetLabels()[v1alpha1.LabelSource] = s.source.Name

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -32,13 +33,17 @@ var _ = Describe("Changes", func() {
 				"  placementRef:\n    name: north\n  miniCluster:\n    size: 2\n    pod:\n      annotations:\n        lab.minifleet.dev/hold: \"true\"\n" +
 				"    containers:\n      - image: " + image + "\n        command: sleep infinity\n"
 		}
-		w.commit("add", map[string]string{"a.yaml": fmc("example.org/app:1")})
+		annotated := strings.Replace(miniCluster("annotated").on("north").yaml(), "metadata:\n",
+			"metadata:\n  annotations: {minifleet.dev/on-change: Replace, minifleet.dev/priority: \"7\", minifleet.dev/retries: \"2\"}\n", 1)
+		w.commit("add", map[string]string{"a.yaml": fmc("example.org/app:1"), "b.yaml": annotated})
 		Eventually(w.line).WithArguments(ctx, "swap").Should(HavePrefix("True Synced Progressing"))
 		w.commit("edit", map[string]string{"a.yaml": fmc("example.org/app:2")})
 		Eventually(func() string { return w.image(ctx, "swap") }).Should(Equal("example.org/app:2"))
 		Eventually(w.line).WithArguments(ctx, "swap").Should(Equal("True Synced Progressing 1/1 2/2"))
 		Expect(w.fmc(ctx, "swap").Status.Runs[0].State).To(BeEquivalentTo("Replaced"))
-		Expect(w.jobsMade("")).To(Equal(2))
+		spec := w.fmc(ctx, "annotated").Spec
+		Expect([]any{spec.OnChange, spec.Priority, spec.Retries}).To(HaveExactElements(BeEquivalentTo("Replace"), BeEquivalentTo(7), BeEquivalentTo(2)))
+		Expect(w.jobsMade("swap")).To(Equal(2))
 	})
 
 	It("scales an elastic MiniCluster in place, within its bounds", func(ctx SpecContext) {

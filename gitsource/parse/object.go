@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -220,6 +221,7 @@ func (f *file) check(meta *metav1.ObjectMeta, o *Object) field.ErrorList {
 	switch o.Kind {
 	case KindMiniCluster:
 		errs = append(errs, fluxv1alpha2.Validate(meta.Name, &o.MiniCluster.Spec, at)...)
+		errs = append(errs, new(v1alpha1.FleetMiniClusterSpec).Set(meta.Annotations, field.NewPath("metadata", "annotations"))...)
 	case KindFleetMiniCluster:
 		errs = append(errs, checkFleet(meta.Name, &o.FleetMiniCluster.Spec, at)...)
 	default:
@@ -291,5 +293,22 @@ func checkPlacement(spec *v1alpha1.PlacementSpec, at *field.Path) field.ErrorLis
 		errs = append(errs, field.Invalid(at.Child("numberOfClusters"), *n,
 			"must be at least 1; without it, all members that match run the MiniCluster"))
 	}
+	if t := spec.PendingTimeout; t != nil && t.Duration < minPendingTimeout {
+		errs = append(errs, field.Invalid(at.Child("pendingTimeout"), t.Duration.String(), "must be at least 10s; without it, a run waits for as long as it takes"))
+	}
+	if f := spec.Failover; f != nil {
+		if f.AfterSeconds < minFailover || f.AfterSeconds > maxFailover {
+			errs = append(errs, field.Invalid(at.Child("failover", "afterSeconds"), f.AfterSeconds, "must be from 10 to 604800"))
+		}
+		if f.Fencing != "" && f.Fencing != v1alpha1.FenceProvenGone && f.Fencing != v1alpha1.FenceManual {
+			errs = append(errs, field.NotSupported(at.Child("failover", "fencing"), f.Fencing, []v1alpha1.Fencing{v1alpha1.FenceProvenGone, v1alpha1.FenceManual}))
+		}
+	}
 	return errs
 }
+
+// Bounds of the schema.
+const (
+	minPendingTimeout        = 10 * time.Second
+	minFailover, maxFailover = 10, 604800 // seconds
+)
