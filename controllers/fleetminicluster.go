@@ -52,6 +52,7 @@ type FleetMiniClusterReconciler struct {
 	Wake func(member string)
 
 	looks           looks
+	passes          *passes
 	book            book
 	written         written
 	placeholderOnce sync.Once
@@ -203,6 +204,7 @@ var memberChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 
 // Reconcile brings one FleetMiniCluster forward as far as it goes without waiting.
 func (r *FleetMiniClusterReconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
+	defer r.passes.begin()()
 	fmc := &v1alpha1.FleetMiniCluster{}
 	if err := r.Client.Get(ctx, req.NamespacedName, fmc); err != nil {
 		if apierrors.IsNotFound(err) {

@@ -2,7 +2,9 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -27,18 +30,26 @@ import (
 	"github.com/minifleet/minifleet/internal/words"
 )
 
-// +kubebuilder:rbac:groups=minifleet.dev,resources=memberclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=minifleet.dev,resources=memberclusters,verbs=get;list;watch;update
 // +kubebuilder:rbac:groups=minifleet.dev,resources=memberclusters/status,verbs=update
+// +kubebuilder:rbac:groups=minifleet.dev,resources=memberclusters/finalizers,verbs=update
 
 // MemberClusterReconciler keeps the connection to each member, and reports on it.
 type MemberClusterReconciler struct {
-	Client    client.Client
-	Cache     client.Reader
+	Client client.Client
+	Cache  client.Reader
+	// APIReader reads the hub itself, where the cache may be behind.
+	APIReader client.Reader
 	Provider  *clusters.Provider
 	Namespace string
 	HubUID    string
 	Recorder  events.EventRecorder
 	Now       func() time.Time
+
+	// passes are those of the FleetMiniCluster controller.
+	passes *passes
+	// quieting has, by the UID of a member that is drained or being deleted, how far it has got (*quieting).
+	quieting sync.Map
 }
 
 func (r *MemberClusterReconciler) setUp(mgr manager.Manager, news *notifier[reconcile.Request]) error {
@@ -47,7 +58,9 @@ func (r *MemberClusterReconciler) setUp(mgr manager.Manager, news *notifier[reco
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("membercluster").
-		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, orphansChanged))).
+		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.Or(
+			predicate.GenerationChangedPredicate{}, orphansChanged, drainChanged))).
+		Watches(&v1alpha1.FleetMiniCluster{}, handler.EnqueueRequestsFromMapFunc(r.departingMembers), builder.WithPredicates(liveChanged)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOf)).
 		// When one of two registrations of a cluster goes, the other may be used.
 		Watches(&v1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.refusedTwins), builder.WithPredicates(predicate.Funcs{
@@ -98,16 +111,51 @@ func (r *MemberClusterReconciler) Reconcile(ctx context.Context, req reconcile.R
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	state, err := r.connect(ctx, &member)
+	deleting := !member.DeletionTimestamp.IsZero()
+	switch {
+	case !deleting && controllerutil.AddFinalizer(&member, v1alpha1.Finalizer):
+		// Before anything is created on the member, so that nothing can be left behind there unseen.
+		if err := r.Client.Update(ctx, &member); err != nil {
+			return retryConflict(err)
+		}
+	case deleting && !controllerutil.ContainsFinalizer(&member, v1alpha1.Finalizer):
+		r.Provider.Remove(req.Name) // it stays for the sake of others
+		return reconcile.Result{}, nil
+	case deleting && member.Spec.DeletionPolicy == v1alpha1.DeletionOrphan:
+		return r.abandon(ctx, &member)
+	}
+	return r.tend(ctx, &member)
+}
+
+// tend keeps one member connected, and takes it out where it is to go.
+func (r *MemberClusterReconciler) tend(ctx context.Context, member *v1alpha1.MemberCluster) (reconcile.Result, error) {
+	state, err := r.connect(ctx, member)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	state.Message = words.Safe(state.Message, words.Note) // some of it is the member's own
-	if err := r.report(ctx, &member, state); err != nil {
+	d, err := r.departure(ctx, member)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	clearErr := r.clear(ctx, member, d, state)
+	if err := r.report(ctx, member, state, d); err != nil {
 		return retryConflict(err)
 	}
-	again, err := r.workOffOrphans(ctx, &member)
-	return reconcile.Result{RequeueAfter: again}, err
+	again, err := r.workOffOrphans(ctx, member)
+	if err = errors.Join(err, clearErr); err != nil {
+		return reconcile.Result{}, err
+	}
+	if d == nil {
+		return reconcile.Result{RequeueAfter: again}, nil
+	}
+	if d.clean && len(member.Status.Orphans) == 0 {
+		return r.letGo(ctx, member, corev1.EventTypeNormal, v1alpha1.ReasonCleanedUp, "everything of MiniFleet is removed from the member")
+	}
+	if again == 0 || d.again > 0 && d.again < again {
+		again = d.again
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
 }
 
 // connect hands the member's kubeconfig to the provider. A kubeconfig that cannot be read for the moment
@@ -121,6 +169,9 @@ func (r *MemberClusterReconciler) connect(ctx context.Context, member *v1alpha1.
 	}
 	kubeconfig := secret.Data[v1alpha1.KubeconfigKey]
 	if len(kubeconfig) == 0 {
+		if state, connected := r.Provider.State(member.Name); connected && !member.DeletionTimestamp.IsZero() {
+			return state, nil // deleted together with the MemberCluster, which needs it to the end
+		}
 		r.Provider.Remove(member.Name)
 		return clusters.State{Reason: v1alpha1.ReasonKubeconfigMissing, Message: fmt.Sprintf(
 			"spec.kubeconfigSecretRef: there is no Secret %s with key %q: create it with `kubectl -n %s create secret generic %s --from-file=%s=FILE`",
@@ -167,13 +218,41 @@ func earlier(a, b *v1alpha1.MemberCluster) bool {
 	return a.Name < b.Name
 }
 
-// report writes the status if it has changed, and an event if the member came or went.
-func (r *MemberClusterReconciler) report(ctx context.Context, member *v1alpha1.MemberCluster, state clusters.State) error {
+// report writes the status if it has changed, and events if the member came or went, or is drained.
+func (r *MemberClusterReconciler) report(ctx context.Context, member *v1alpha1.MemberCluster, state clusters.State, d *departure) error {
 	before := member.Status.DeepCopy()
+	r.setReady(member, state)
+	d.setDrained(member, state, r.Now())
+	if equality.Semantic.DeepEqual(before, &member.Status) {
+		return nil
+	}
+	if err := r.Client.Status().Update(ctx, member); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	r.tell(member, before, v1alpha1.ConditionReady, "Connect")
+	r.tell(member, before, v1alpha1.ConditionDrained, "Drain")
+	return nil
+}
+
+// tell sends an event if a condition has another reason than before.
+func (r *MemberClusterReconciler) tell(member *v1alpha1.MemberCluster, before *v1alpha1.MemberClusterStatus, condition, action string) {
+	was, is := meta.FindStatusCondition(before.Conditions, condition), meta.FindStatusCondition(member.Status.Conditions, condition)
+	if is == nil || was != nil && was.Reason == is.Reason {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if is.Status != metav1.ConditionTrue && is.Reason != v1alpha1.ReasonConnecting && is.Reason != v1alpha1.ReasonRunsLive {
+		kind = corev1.EventTypeWarning
+	}
+	r.Recorder.Eventf(member, nil, kind, is.Reason, action, "%s", words.Safe(is.Message, words.Note))
+}
+
+// setReady puts into the status what is known of the connection.
+func (r *MemberClusterReconciler) setReady(member *v1alpha1.MemberCluster, state clusters.State) {
 	s := &member.Status
-	was := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionReady)
+	was := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionReady).DeepCopy()
 	if state.Reason == v1alpha1.ReasonConnecting && was != nil {
-		return nil // what was known stays until the attempt has succeeded or failed
+		return // what was known stays until the attempt has succeeded or failed
 	}
 	s.ObservedGeneration = member.Generation
 	if state.Reason != v1alpha1.ReasonDuplicateCluster && s.ClusterUID == "" {
@@ -185,38 +264,24 @@ func (r *MemberClusterReconciler) report(ctx context.Context, member *v1alpha1.M
 	if !state.Ready || state.Capacity != nil {
 		s.Capacity = state.Capacity // else it is on its way, and what was known stays
 	}
-	s.LastHeardTime = lastHeard(before, was, state)
+	s.LastHeardTime = lastHeard(s.LastHeardTime, was, state)
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: readiness(state), Reason: state.Reason, Message: state.Message,
 		ObservedGeneration: member.Generation, LastTransitionTime: metav1.NewTime(r.Now()),
 	})
-	if equality.Semantic.DeepEqual(before, s) {
-		return nil
-	}
-	if err := r.Client.Status().Update(ctx, member); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	if was == nil || was.Reason != state.Reason {
-		kind := corev1.EventTypeNormal
-		if !state.Ready && state.Reason != v1alpha1.ReasonConnecting {
-			kind = corev1.EventTypeWarning
-		}
-		r.Recorder.Eventf(member, nil, kind, state.Reason, "Connect", "%s", state.Message)
-	}
-	return nil
 }
 
 // lastHeard is nil for a member that answers. After a restart of the hub nothing is known but that the
 // member answered when it was last found ready.
-func lastHeard(before *v1alpha1.MemberClusterStatus, was *metav1.Condition, state clusters.State) *metav1.Time {
+func lastHeard(before *metav1.Time, was *metav1.Condition, state clusters.State) *metav1.Time {
 	var t metav1.Time
 	switch {
 	case state.Ready:
 		return nil
 	case !state.LastHeard.IsZero():
 		t = metav1.NewTime(state.LastHeard).Rfc3339Copy()
-	case before.LastHeardTime != nil:
-		return before.LastHeardTime
+	case before != nil:
+		return before
 	case was != nil && was.Status == metav1.ConditionTrue:
 		t = was.LastTransitionTime
 	default:

@@ -143,16 +143,17 @@ func (n *news) bring(member string, reachability bool) {
 func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, news *news, hubUID string, o Options) error {
 	local := mgr.GetLocalManager()
 	recorder := local.GetEventRecorder("minifleet")
+	passes := &passes{}
 	members := &MemberClusterReconciler{
-		Client: local.GetClient(), Cache: local.GetCache(), Provider: provider, Namespace: o.Namespace, HubUID: hubUID,
-		Recorder: recorder, Now: o.Now,
+		Client: local.GetClient(), Cache: local.GetCache(), APIReader: local.GetAPIReader(), Provider: provider, Namespace: o.Namespace,
+		HubUID: hubUID, Recorder: recorder, Now: o.Now, passes: passes,
 	}
 	if err := members.setUp(local, &news.members); err != nil {
 		return fmt.Errorf("setting up the MemberCluster controller: %w", err)
 	}
 	fleet := &FleetMiniClusterReconciler{
 		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: provider, HubUID: hubUID,
-		Recorder: recorder, Now: o.Now, sources: newSources(local.GetAPIReader(), o.FollowInterval, o.Now),
+		Recorder: recorder, Now: o.Now, sources: newSources(local.GetAPIReader(), o.FollowInterval, o.Now), passes: passes,
 	}
 	if err := fleet.setUp(mgr, &news.fleet, &news.room, o.Workers); err != nil {
 		return fmt.Errorf("setting up the FleetMiniCluster controller: %w", err)

@@ -67,7 +67,10 @@ func (w *world) enroll(ctx context.Context, name string, change ...func(*v1alpha
 	GinkgoHelper()
 	m := &v1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: w.member(name), Labels: map[string]string{"world": w.name, "member": name}},
-		Spec:       v1alpha1.MemberClusterSpec{KubeconfigSecretRef: v1alpha1.LocalReference{Name: w.member(name)}},
+		Spec: v1alpha1.MemberClusterSpec{
+			KubeconfigSecretRef: v1alpha1.LocalReference{Name: w.member(name)},
+			DeletionPolicy:      v1alpha1.DeletionOrphan, // nothing is waited for at the end of a test
+		},
 	}
 	for _, f := range change {
 		f(m)

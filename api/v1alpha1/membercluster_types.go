@@ -173,6 +173,7 @@ type MemberClusterStatus struct {
 // +kubebuilder:printcolumn:name="Memory free/total",type=string,priority=1,JSONPath=`.status.capacity.memory`
 // +kubebuilder:printcolumn:name="GPU free/total",type=string,priority=1,JSONPath=`.status.capacity.gpus`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Drained",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Drained")].status`
 // +kubebuilder:printcolumn:name="Last heard",type=date,priority=1,JSONPath=`.status.lastHeardTime`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type MemberCluster struct {
