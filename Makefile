@@ -208,11 +208,13 @@ install: $(KUSTOMIZE) $(kubectl_built) ## Install the CRDs only.
 deploy: $(KUSTOMIZE) $(kubectl_built) ## Install the CRDs and the controller with the image IMG.
 	$(KUSTOMIZE) build config/default | $(with_image) | $(KUBECTL) apply --server-side -f -
 
-# What runs on members belongs to the FleetMiniClusters, and only a running controller can remove it there.
+# What runs on members belongs to the FleetMiniClusters, and only a running controller can remove it there. The
+# MemberClusters come after them, and wait for members that cannot be reached: `kubectl get mcl -o yaml` says so.
 .PHONY: uninstall
-uninstall: $(KUSTOMIZE) $(kubectl_built) ## Delete all FleetMiniClusters, with what runs on members, then the CRDs. The controller must run.
+uninstall: $(KUSTOMIZE) $(kubectl_built) ## Delete all FleetMiniClusters, with what runs on members, the members, then the CRDs. The controller must run.
 	$(KUBECTL) delete gitsources --all --all-namespaces --ignore-not-found
 	$(KUBECTL) delete fleetminiclusters --all --all-namespaces --ignore-not-found
+	$(KUBECTL) delete memberclusters --all --ignore-not-found
 	$(KUSTOMIZE) build config/crd | $(KUBECTL) delete --ignore-not-found -f -
 
 .PHONY: undeploy
