@@ -294,7 +294,7 @@ var _ = Describe("A member that is deleted with deletionPolicy Orphan", func() {
 var _ = Describe("The condition Drained", func() {
 	It("follows the runs of a member that is drained, and goes with the annotation", func(ctx SpecContext) {
 		w := newWorld(ctx)
-		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
+		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig(), capacityNone) // whose changes would be news, too
 		w.run(ctx, "live", held)
 		w.podsRun(ctx, "live", "1/1")
 		Expect(w.drained(ctx, "a")).To(BeEmpty())
