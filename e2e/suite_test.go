@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -74,15 +76,34 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}})).To(Succeed())
 	for name, labels := range memberLabels {
 		members[name] = clientOf(fleet.Cluster(name))
-		register(ctx, name, labels, fleet.Cluster(name).Kubeconfig())
+		register(ctx, name, labels, restricted(fleet.Cluster(name), filepath.Join("config", "member", "cluster"), "", memberAccount))
 	}
-	startController(filepath.Join(root, "bin", "minifleet"))
+	// With the rights that it is deployed with, and no others.
+	config := filepath.Join(workDir, "hub.kubeconfig")
+	Expect(os.WriteFile(config, restricted(fleet.Cluster("hub"), filepath.Join("config", "rbac"),
+		"namespace: "+managerNamespace+"\nnamePrefix: minifleet-\n", hubAccount), 0o600)).To(Succeed())
+	startController(filepath.Join(root, "bin", "minifleet"), config)
 	Eventually(func(g Gomega) {
 		for name := range memberLabels {
 			g.Expect(memberCondition(ctx, name)).To(Equal("True Connected"))
 		}
 	}).Should(Succeed())
 }, NodeTimeout(5*time.Minute))
+
+// What the manifests give is enough: MiniFleet has asked for nothing that it may not do.
+var _ = AfterSuite(func() {
+	for _, c := range fleet.Clusters() {
+		if !c.Owned() {
+			continue
+		}
+		all, err := lab.ReadAudit(c.AuditLog())
+		Expect(err).NotTo(HaveOccurred())
+		for _, e := range all {
+			refused := e.UserAgent == "minifleet" && e.Response.Code == http.StatusForbidden
+			Expect(refused).To(BeFalse(), "%s refused %s %s", c.Name(), e.Verb, e.RequestURI)
+		}
+	}
+})
 
 var _ = ReportAfterEach(func(report SpecReport) {
 	if report.Failed() && controller != nil {
@@ -91,6 +112,34 @@ var _ = ReportAfterEach(func(report SpecReport) {
 		}
 	}
 })
+
+// Accounts that the manifests give rights to.
+const (
+	hubAccount    = "system:serviceaccount:" + managerNamespace + ":minifleet-controller-manager"
+	memberAccount = "system:serviceaccount:minifleet-member:minifleet-member"
+)
+
+// restricted applies manifests of this repository to a cluster and returns the kubeconfig of an account that they
+// give rights to. Of a cluster that is not the lab's own it returns the one that was given.
+func restricted(c *lab.Cluster, dir, settings, account string) []byte {
+	GinkgoHelper()
+	if !c.Owned() {
+		return c.Kubeconfig()
+	}
+	root, err := lab.RepositoryRoot()
+	Expect(err).NotTo(HaveOccurred())
+	overlay, err := os.MkdirTemp(workDir, "overlay-")
+	Expect(err).NotTo(HaveOccurred())
+	base, err := filepath.Rel(overlay, filepath.Join(root, dir))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(settings+"resources: ["+base+"]\n"), 0o600)).To(Succeed())
+	path, before, err := lab.Binary("kubectl")
+	Expect(err).NotTo(HaveOccurred())
+	run("", path, slices.Concat(before, []string{"--kubeconfig", c.KubeconfigPath(), "apply", "-k", overlay})...)
+	kubeconfig, err := c.KubeconfigFor(account)
+	Expect(err).NotTo(HaveOccurred())
+	return kubeconfig
+}
 
 func clientOf(c *lab.Cluster) client.Client {
 	cfg, err := c.RESTConfig()
@@ -118,12 +167,12 @@ func register(ctx context.Context, name string, labels map[string]string, kubeco
 }
 
 // startController starts the binary and leaves it running until the suite ends.
-func startController(binary string) {
+func startController(binary, kubeconfig string) {
 	GinkgoHelper()
 	Expect(binary).To(BeAnExistingFile(), "build it with `make build`")
 	controller = &lab.Process{
 		Name: "controller", Path: binary,
-		Args: []string{"controller", "--kubeconfig", fleet.Cluster("hub").KubeconfigPath(), "--namespace", managerNamespace,
+		Args: []string{"controller", "--kubeconfig", kubeconfig, "--namespace", managerNamespace,
 			"--leader-elect=false", "--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--log-level", "debug"},
 		PidsDir: filepath.Join(workDir, "pids"), LogsDir: filepath.Join(workDir, "logs"),
 	}
