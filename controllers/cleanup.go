@@ -43,14 +43,15 @@ func (p *pass) tidy(ctx context.Context, s *site) {
 	}
 	left, err := p.anythingLeft(ctx, s)
 	if err == nil && left {
+		err = p.takeAway(ctx)
+	}
+	if err == nil && left {
 		var gone bool
 		if gone, err = p.r.cleanup(ctx, s.member, p.fmc); !gone {
 			s.lookAgain(goneInterval)
 		}
 	}
-	if err != nil {
-		p.fail(s, err)
-	}
+	p.failOrCatchUp(s, err)
 }
 
 // anythingLeft asks the cache, so that a MiniCluster that was cleaned up costs no requests.

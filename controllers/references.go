@@ -160,9 +160,16 @@ func (p *pass) followReferences(ctx context.Context, s *site) {
 	if err == nil && p.runs(s) && p.wanted.IsCurrent(p.ledger.Last(s.name)) {
 		err = p.restore(ctx, s, copies)
 	}
-	if errors.Is(err, errBehind) {
+	p.failOrCatchUp(s, err)
+}
+
+// failOrCatchUp notes an error, if there is any. That the cache is behind is none: it is looked at again.
+func (p *pass) failOrCatchUp(s *site, err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, errBehind):
 		s.lookAgain(behindInterval)
-	} else if err != nil {
+	default:
 		p.fail(s, err)
 	}
 }
@@ -288,13 +295,19 @@ func (p *pass) refersTo(s *site, kind, name string) bool {
 
 // release takes this object off a copy, and with it those that are gone.
 func (p *pass) release(ctx context.Context, m *clusters.Member, have client.Object) error {
-	// What a run that has begun since the cache was filled needs is not taken from it.
-	if err := p.fresh(ctx); errors.Is(err, errBehind) {
+	if err := p.takeAway(ctx); err != nil {
 		return err
-	} else if err != nil {
-		return &hubError{"reading the FleetMiniCluster on the hub: " + err.Error()}
 	}
 	return m.ReleaseCopy(ctx, have, p.r.HubUID, func(user clusters.Origin) bool { return user == p.origin || p.r.gone(ctx, user) })
+}
+
+// takeAway makes sure that what is taken away is not needed by a run that has begun since the cache was filled.
+func (p *pass) takeAway(ctx context.Context) error {
+	err := p.fresh(ctx)
+	if err == nil || errors.Is(err, errBehind) {
+		return err
+	}
+	return &hubError{"reading the FleetMiniCluster on the hub: " + err.Error()}
 }
 
 // gone says whether a user of a copy is known to exist no more. The hub itself is asked, for its cache may

@@ -31,11 +31,18 @@ func (p *pass) tendServices(ctx context.Context, s *site) {
 	case pod == nil && due == runs.ServicesOn && p.wanted.IsCurrent(last):
 		err = p.startServices(ctx, s, last)
 	case pod != nil && pod.DeletionTimestamp.IsZero() && (due == runs.ServicesOff || pod.Labels[v1alpha1.LabelRun] != last.ID || lostPod(pod)):
-		err = s.member.DeleteServices(ctx, pod)
+		err = p.stopServices(ctx, s, pod)
 	}
 	if err != nil {
-		p.fail(s, fmt.Errorf("the pod of services: %w", err))
+		p.failOrCatchUp(s, fmt.Errorf("the pod of services: %w", err))
 	}
+}
+
+func (p *pass) stopServices(ctx context.Context, s *site, pod *corev1.Pod) error {
+	if err := p.takeAway(ctx); err != nil {
+		return err
+	}
+	return s.member.DeleteServices(ctx, pod)
 }
 
 func (p *pass) servicesKey(s *site) types.NamespacedName {
