@@ -11,6 +11,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -28,11 +29,14 @@ const mergePatch = types.MergePatchType
 var actions = map[string]func(context.Context, *fleet, step) error{
 	"kill-hub":      killHub,
 	"pause-hub":     pauseHub,
+	"stop-hub":      eachHub((*minifleet).Pause),
+	"resume-hub":    eachHub((*minifleet).Resume),
 	"succeed-hub":   succeedHub,
 	"depose-hub":    deposeHub,
 	"second-hub":    secondHub,
 	"cut-hub":       cutHub,
 	"break":         breakCluster,
+	"worsen":        breakCluster,
 	"mend":          func(ctx context.Context, f *fleet, s step) error { return f.mend(ctx, s.on) },
 	"create":        create,
 	"delete":        deleteFMC,
@@ -41,6 +45,8 @@ var actions = map[string]func(context.Context, *fleet, step) error{
 	"size":          resize,
 	"suspend":       edit(`{"spec":{"suspend":%s}}`, func(s step) any { return s.arg == "true" }),
 	"rerun":         edit(`{"metadata":{"annotations":{"`+v1alpha1.AnnotationRerunAt+`":%s}}}`, func(s step) any { return s.arg }),
+	"lengthen":      edit(`{"spec":{"miniCluster":{"pod":{"annotations":{"`+lab.AskSeconds+`":%s}}}}}`, func(s step) any { return fmt.Sprint(s.n) }),
+	"touch":         edit(`{"metadata":{"annotations":{"example.org/touched":%s}}}`, func(s step) any { return s.arg }),
 	"cancel":        cancelRun,
 	"place":         edit(`{"spec":{"placement":{"clusterSelector":{"matchLabels":%s}}}}`, zoneLabels),
 	"move":          move,
@@ -53,6 +59,10 @@ var actions = map[string]func(context.Context, *fleet, step) error{
 	"edit-object":   editObject,
 	"delete-object": deleteObject,
 	"end-pods":      endPods,
+	"fill":          fill,
+	"free":          free,
+	"await":         awaitState,
+	"expect":        expectState,
 }
 
 var errNothing = errors.New("there is no such thing")
@@ -78,6 +88,17 @@ func pauseHub(_ context.Context, f *fleet, s step) error {
 		errs = append(errs, p.Resume())
 	}
 	return errors.Join(errs...)
+}
+
+// eachHub does something with all that run.
+func eachHub(do func(*minifleet) error) func(context.Context, *fleet, step) error {
+	return func(_ context.Context, f *fleet, _ step) error {
+		var errs []error
+		for _, p := range f.running() {
+			errs = append(errs, do(p))
+		}
+		return errors.Join(errs...)
+	}
 }
 
 // succeedHub starts another beside it, which waits for the lease, and kills the first.
@@ -134,7 +155,22 @@ var modes = map[string]lab.ProxyMode{
 	"refuse": lab.Refuse, "hang": lab.Hang, "slow": lab.Slow, "trickle": lab.Trickle, "drop": lab.DropReplies,
 }
 
+// troubles are those that do not concern all requests. What is stale, or deaf, has connections that are good
+// and caches that grow old; what is deaf cannot be asked either.
+var troubles = map[string]lab.Trouble{
+	"stale": {StallWatches: true}, "deaf": {StallWatches: true, FailReads: true}, "deny": {FailWrites: true},
+	"deny-jobs": {FailWrites: true, Only: "jobs"}, "deaf-jobs": {StallWatches: true, FailReads: true, Only: "jobs"},
+	"rival": {StallWatches: true},
+}
+
 func breakCluster(_ context.Context, f *fleet, s step) error {
+	if trouble, ok := troubles[s.arg]; ok {
+		f.setTrouble(s.on, trouble)
+		if s.arg == "rival" {
+			return f.startHub(false) // beside the others, who learn late of what it does
+		}
+		return nil
+	}
 	if s.arg != "kill" {
 		return f.setMode(s.on, modes[s.arg])
 	}
@@ -173,6 +209,9 @@ func create(ctx context.Context, f *fleet, s step) error {
 	if has(traitOne) {
 		obj.Spec.Placement.NumberOfClusters = ptr.To[int32](1)
 	}
+	if s.on != "" {
+		obj.Spec.Placement.ClusterSelector.MatchLabels = map[string]string{"zone": s.on}
+	}
 	m := &obj.Spec.MiniCluster
 	m.Size, m.BackoffLimit = 2, 1
 	m.Containers = []fluxv1alpha2.MiniClusterContainer{{Name: s.name, Image: "example.org/app", Command: "work-0"}}
@@ -187,6 +226,12 @@ func create(ctx context.Context, f *fleet, s step) error {
 	}
 	if has(traitToken) {
 		m.Containers[0].Secrets = map[string]fluxv1alpha2.Secret{"TOKEN": {Name: "token", Key: "token"}}
+	}
+	if has(traitBig) {
+		m.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(bigCPU, resource.DecimalSI)}
+	}
+	if has(traitTidy) {
+		m.Cleanup = true
 	}
 	if has(traitReplace) {
 		obj.Spec.OnChange = v1alpha1.Replace
@@ -321,6 +366,7 @@ func editObject(ctx context.Context, f *fleet, s step) error {
 	case *corev1.Service:
 		obj.Spec.Selector = map[string]string{"app": "another"}
 	}
+	f.edited = obj.GetUID()
 	return f.clients[s.on].Update(ctx, obj)
 }
 
@@ -345,4 +391,33 @@ func endPods(ctx context.Context, f *fleet, s step) error {
 		errs = append(errs, f.clients[s.on].Patch(ctx, &list.Items[i], client.RawPatch(mergePatch, body)))
 	}
 	return errors.Join(errs...)
+}
+
+// endAllPods lets all pods that there are end as they would later.
+func (f *fleet) endAllPods(ctx context.Context) {
+	body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"0"}}}`, lab.AskSeconds)
+	for _, member := range memberNames {
+		var list corev1.PodList
+		if f.clients[member].List(ctx, &list, client.InNamespace(f.namespace), client.HasLabels{v1alpha1.LabelOwner}) != nil {
+			continue // it takes longer then, and no harm is done
+		}
+		for i := range list.Items {
+			_ = f.clients[member].Patch(ctx, &list.Items[i], client.RawPatch(mergePatch, body)) // as above
+		}
+	}
+}
+
+// fill puts a pod of somebody else on a member's node that leaves too little room for a big one.
+func fill(ctx context.Context, f *fleet, s step) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "filler"}}
+	pod.Spec.NodeName = s.on + "-0"
+	pod.Spec.Containers = []corev1.Container{{Name: "x", Image: "example.org/x"}}
+	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(nodeCPU-bigCPU/2, resource.DecimalSI)}
+	return f.clients[s.on].Create(ctx, pod)
+}
+
+// free removes what fill has put there.
+func free(ctx context.Context, f *fleet, s step) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "filler"}}
+	return f.clients[s.on].Delete(ctx, pod, client.GracePeriodSeconds(0))
 }

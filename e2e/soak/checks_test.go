@@ -34,7 +34,14 @@ func (s *story) wanted(at int, changes ...func(*v1alpha1.FleetMiniCluster)) *sto
 	for _, change := range changes {
 		change(obj)
 	}
-	s.addVersion(second(at), obj)
+	s.addVersion(second(at), obj, 0)
+	return s
+}
+
+// since says that MiniFleet has made the latest version out of the one of that time.
+func (s *story) since(base int) *story {
+	versions := s.fleets["owner"].versions
+	versions[len(versions)-1].base = uint64(base)
 	return s
 }
 
@@ -132,6 +139,10 @@ func TestInvariants(t *testing.T) {
 		"never wished":                {newStory().wanted(1).ran("run-1", "alpine", 2, 3, ofAnother), "D3"},
 		"a late request":              {newStory().wanted(1).wanted(2, ledger(v1alpha1.RunReplaced)).ran("run-1", "alpine", 3, 4).ran("run-2", "alpine", 5, 6), ""},
 
+		"written ahead":      {newStory().wanted(1).wanted(2, ledger(v1alpha1.RunStarting)).since(1).ran("run-1", "alpine", 3, 4), ""},
+		"written afterwards": {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunRunning)).since(1).ran("run-1", "alpine", 2, 4), "D4"},
+		"nobody knows when":  {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunRunning)).ran("run-1", "alpine", 2, 4), ""},
+
 		"deleted live":                 {newStory().wanted(1).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
 		"deleted after it has ended":   {newStory().wanted(1).ran("run-1", "alpine", 2, 3).deleted(), ""},
 		"deleted with its owner":       {newStory().wanted(1).wanted(3, removed).ran("run-1", "alpine", 2, 9).deleted(), ""},
@@ -147,6 +158,8 @@ func TestInvariants(t *testing.T) {
 		"resized":                      {newStory().wanted(1).ran("run-1", "alpine", 2, 9).wrote(4, "patch", "jobs", "uid-0", size), ""},
 		"called failed, and it is not": {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 9), "U2"},
 		"called succeeded, but failed": {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunSucceeded)).ran("run-1", "alpine", 2, 3, unsuccessful), "U2"},
+		"called failed, but succeeded": {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 3), "U2"},
+		"succeeded, and then deleted":  {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 3, goneAt(4)), ""},
 		"called what it is":            {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunSucceeded)).ran("run-1", "alpine", 2, 3), ""},
 		"scripts torn away":            {newStory().wanted(1).belongs("cm").ran("run-1", "alpine", 2, 9).wrote(4, "delete", "configmaps", "cm", "{}"), "U3"},
 		"scripts removed afterwards":   {newStory().wanted(1).belongs("cm").ran("run-1", "alpine", 2, 3).wrote(4, "delete", "configmaps", "cm", "{}"), ""},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,12 +37,15 @@ const (
 	canary = "canary-5f2a91c07d3e48b6"
 	// edited is what somebody writes into ConfigMaps and Secrets on members.
 	edited = "edited by somebody"
+	// nodeCPU is what each member has, bigCPU what a pod of a big MiniCluster wants: of two of these only one
+	// fits, however large it is.
+	nodeCPU, bigCPU = 64, 20
 )
 
 // zones are the labels that members have before and after a schedule.
 var zones = map[string]string{"alpine": "red", "basalt": "blue"}
 
-// fleet is a hub and its members, with MiniFleet behind proxies.
+// fleet is a hub and its members, with MiniFleet behind proxies, and these in front of gateways.
 type fleet struct {
 	dir       string
 	binary    string
@@ -48,18 +53,23 @@ type fleet struct {
 	lab       *lab.Lab
 	clients   map[string]client.Client // of people, who go straight to the clusters
 	proxies   map[string]*lab.Proxy    // what MiniFleet goes through to members
+	gateways  map[string]*lab.Gateway  // what is behind these
 	hubs      []*minifleet             // as often as it was started; which of them run varies
 	hubConfig []byte                   // its kubeconfig for the hub, without a proxy
 	hubMode   lab.ProxyMode            // of the hub's network
 	starting  sync.WaitGroup           // API servers that are about to be back
 	down      map[string]bool          // clusters whose API server was killed
+	failed    map[string]int           // how many requests a member's gateway had failed when it last began to
 	strangers []stranger
+	edited    types.UID // of what somebody has edited last
 }
 
 // minifleet is a MiniFleet with a way of its own to the hub.
 type minifleet struct {
 	*lab.Process
-	proxy *lab.Proxy
+	proxy   *lab.Proxy
+	gateway *lab.Gateway
+	rival   bool // it takes no notice of others
 }
 
 // stranger is an object on a member that is not MiniFleet's.
@@ -75,7 +85,7 @@ func newFleet(t *testing.T) *fleet {
 	check(t, err)
 	f := &fleet{
 		binary: filepath.Join(root, "bin", "minifleet"), clients: map[string]client.Client{},
-		proxies: map[string]*lab.Proxy{}, down: map[string]bool{},
+		proxies: map[string]*lab.Proxy{}, gateways: map[string]*lab.Gateway{}, down: map[string]bool{}, failed: map[string]int{},
 	}
 	if _, err := os.Stat(f.binary); err != nil {
 		t.Fatalf("%v: build it with `make build`", err)
@@ -92,7 +102,7 @@ func newFleet(t *testing.T) *fleet {
 	specs := []lab.ClusterSpec{{Name: hubName, Controllers: true, AuditLevel: "RequestResponse"}}
 	for _, name := range memberNames {
 		specs = append(specs, lab.ClusterSpec{Name: name, PodSeconds: 1, AuditLevel: "RequestResponse", Nodes: []lab.Node{
-			{Name: name + "-0", CPU: "64", Memory: "256Gi"},
+			{Name: name + "-0", CPU: strconv.Itoa(nodeCPU), Memory: "256Gi"},
 		}})
 	}
 	f.lab, err = lab.Start(context.WithoutCancel(t.Context()), lab.Options{Dir: filepath.Join(f.dir, "lab"), Clusters: specs})
@@ -102,6 +112,7 @@ func newFleet(t *testing.T) *fleet {
 		f.killHubs()
 		for _, p := range f.hubs {
 			p.proxy.Close()
+			p.gateway.Close()
 		}
 	})
 	t.Cleanup(f.starting.Wait)
@@ -150,17 +161,28 @@ func (f *fleet) connect(t *testing.T, c *lab.Cluster) {
 	if c.Name() == hubName {
 		return // each MiniFleet has one of its own
 	}
-	f.proxies[c.Name()], err = lab.NewProxy(c.Address())
+	direct, err := c.KubeconfigFor(hubUser, "system:masters")
+	check(t, err)
+	f.proxies[c.Name()], f.gateways[c.Name()], err = wayTo(direct)
 	check(t, err)
 	t.Cleanup(f.proxies[c.Name()].Close)
+	t.Cleanup(f.gateways[c.Name()].Close)
+}
+
+// wayTo makes what MiniFleet goes through to a cluster: a proxy, which is the network, and behind it a gateway.
+func wayTo(kubeconfig []byte) (*lab.Proxy, *lab.Gateway, error) {
+	gateway, err := lab.NewGateway(kubeconfig)
+	if err != nil {
+		return nil, nil, err
+	}
+	proxy, err := lab.NewProxy(gateway.Address())
+	return proxy, gateway, err
 }
 
 // kubeconfig is MiniFleet's for a member.
 func (f *fleet) kubeconfig(t *testing.T, member string) []byte {
 	t.Helper()
-	direct, err := f.lab.Cluster(member).KubeconfigFor(hubUser, "system:masters")
-	check(t, err)
-	proxied, err := lab.WithServer(direct, f.proxies[member].Address())
+	proxied, err := f.gateways[member].Kubeconfig(f.proxies[member].Address())
 	check(t, err)
 	return proxied
 }
@@ -236,13 +258,13 @@ func (f *fleet) settle(t *testing.T, member string, obj client.Object) {
 
 // startHub starts one more MiniFleet beside those that run. Without an election it takes no notice of them.
 func (f *fleet) startHub(election bool) error {
-	proxy, err := lab.NewProxy(f.lab.Cluster(hubName).Address())
+	proxy, gateway, err := wayTo(f.hubConfig)
 	if err != nil {
 		return err
 	}
 	name := fmt.Sprintf("minifleet-%d", len(f.hubs)+1)
 	config := filepath.Join(f.dir, name+".kubeconfig")
-	kubeconfig, err := lab.WithServer(f.hubConfig, proxy.Address())
+	kubeconfig, err := gateway.Kubeconfig(proxy.Address())
 	if err == nil {
 		err = errors.Join(os.WriteFile(config, kubeconfig, 0o600), proxy.SetMode(f.hubMode))
 	}
@@ -255,7 +277,7 @@ func (f *fleet) startHub(election bool) error {
 			"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--log-level", "debug"},
 		PidsDir: filepath.Join(f.dir, "pids"), LogsDir: filepath.Join(f.dir, "logs"),
 	}
-	f.hubs = append(f.hubs, &minifleet{p, proxy})
+	f.hubs = append(f.hubs, &minifleet{p, proxy, gateway, !election})
 	return p.Start()
 }
 
@@ -275,6 +297,19 @@ func (f *fleet) setMode(cluster string, mode lab.ProxyMode) error {
 		errs = append(errs, p.proxy.SetMode(mode))
 	}
 	return errors.Join(errs...)
+}
+
+// setTrouble makes a gateway misbehave: a member's, or those of the MiniFleets that run now. Others that are
+// started later see the hub as it is.
+func (f *fleet) setTrouble(cluster string, trouble lab.Trouble) {
+	if cluster != hubName {
+		f.failed[cluster] = f.gateways[cluster].Failed()
+		f.gateways[cluster].SetTrouble(trouble)
+		return
+	}
+	for _, p := range f.running() {
+		p.gateway.SetTrouble(trouble)
+	}
 }
 
 func (f *fleet) killHubs() {
@@ -309,7 +344,14 @@ func (f *fleet) mend(ctx context.Context, cluster string) error {
 		f.down[cluster] = false
 		f.starting.Go(func() { _ = f.lab.Cluster(cluster).StartAPIServer(context.WithoutCancel(ctx)) })
 	}
-	return f.setMode(cluster, lab.Pass)
+	f.setTrouble(cluster, lab.Trouble{})
+	err := f.setMode(cluster, lab.Pass)
+	for _, p := range f.running() {
+		if cluster == hubName && p.rival {
+			err = errors.Join(err, p.Kill())
+		}
+	}
+	return err
 }
 
 // heal undoes all faults, leaves one MiniFleet running, and gives it something to do on every member: once that
@@ -320,6 +362,9 @@ func (f *fleet) heal(ctx context.Context) error {
 		errs = append(errs, f.mend(ctx, cluster))
 	}
 	f.starting.Wait()
+	for _, member := range memberNames {
+		errs = append(errs, client.IgnoreNotFound(free(ctx, f, step{on: member})))
+	}
 	for name, zone := range zones {
 		errs = append(errs, f.label(ctx, name, zone))
 	}

@@ -72,6 +72,7 @@ type fmc struct {
 type version struct {
 	at     time.Time
 	number uint64
+	base   uint64 // the version that it was made from, if the request that made it is in the log
 	object *v1alpha1.FleetMiniCluster
 }
 
@@ -237,10 +238,17 @@ func (h *history) readFleet(e *lab.AuditEvent) {
 	if !answer(e, "FleetMiniCluster", obj) || obj.UID == "" {
 		return
 	}
-	h.addVersion(e.Received, obj)
+	var request struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+	}
+	base := uint64(0)
+	if e.Verb == "update" && json.Unmarshal(e.RequestObject, &request) == nil {
+		base, _ = strconv.ParseUint(request.Metadata.ResourceVersion, 10, 64) // 0: not known
+	}
+	h.addVersion(e.Received, obj, base)
 }
 
-func (h *history) addVersion(at time.Time, obj *v1alpha1.FleetMiniCluster) {
+func (h *history) addVersion(at time.Time, obj *v1alpha1.FleetMiniCluster, base uint64) {
 	f := h.fleets[obj.UID]
 	if f == nil {
 		f = &fmc{name: obj.Name, uid: obj.UID}
@@ -250,11 +258,17 @@ func (h *history) addVersion(at time.Time, obj *v1alpha1.FleetMiniCluster) {
 	if err != nil {
 		return
 	}
-	v := version{at, number, obj}
+	if base == number {
+		base = 0 // nothing was changed
+	}
+	v := version{at, number, base, obj}
 	i, found := slices.BinarySearchFunc(f.versions, v, func(a, b version) int { return compare(a.number, b.number) })
 	if !found {
 		f.versions = slices.Insert(f.versions, i, v)
-	} else if at.Before(f.versions[i].at) {
+		return
+	}
+	f.versions[i].base = max(f.versions[i].base, base)
+	if at.Before(f.versions[i].at) {
 		f.versions[i].at = at
 	}
 }

@@ -24,6 +24,7 @@ var invariants = []struct {
 	{"D1: a run is created once", (*history).createdOnce},
 	{"D2: with numberOfClusters 1, nothing is live on two members", (*history).neverTwice},
 	{"D3: nothing runs more often than it was asked for", (*history).asOftenAsAsked},
+	{"D4: a run is in the ledger before its Job is made", (*history).writtenAhead},
 	{"U1: no live Job is deleted or suspended but for a reason", (*history).reasonToStop},
 	{"U2: no run is called over while its Job is live", (*history).overWhenOver},
 	{"U3: nothing that a live Job needs is deleted", (*history).keepsSupport},
@@ -123,6 +124,25 @@ func (h *history) asOftenAsAsked() []string {
 		if most := entered * (1 + retries); len(jobs) > most {
 			out = append(out, fmt.Sprintf("%s (%s) ran %d times for digest %s and token %q, which was wished %d times, with %d retries:\n%s\n%s",
 				f.name, k.owner, len(jobs), k.wish.digest, k.wish.token, entered, retries, list(jobs), f.story()))
+		}
+	}
+	return out
+}
+
+// writtenAhead compares when a Job was asked for with when its run came into the ledger. Where the request that
+// brought it there is in no log, or the one that made the Job, nothing is known.
+func (h *history) writtenAhead() []string {
+	var out []string
+	for _, j := range h.ours() {
+		f := h.fleets[j.owner]
+		i := slices.IndexFunc(f.versions, func(v version) bool {
+			return slices.ContainsFunc(v.object.Status.Runs, func(r v1alpha1.Run) bool { return r.ID == j.run })
+		})
+		if i <= 0 || j.creates == 0 || f.versions[i].base != f.versions[i-1].number {
+			continue
+		}
+		if at := f.versions[i].at; at.After(j.created) {
+			out = append(out, fmt.Sprintf("run %s of %s is in the ledger since %s: %s\n%s", j.run, f.name, at.UTC().Format("15:04:05.000000"), j, f.story()))
 		}
 	}
 	return out
@@ -248,7 +268,9 @@ func (f *fmc) mayStop(j *job, at time.Time) bool {
 		return true
 	}
 	stopping := func(cancelled bool) bool {
-		return f.ledgerSaid(j.run, at, func(r *v1alpha1.Run) bool { return r.State == v1alpha1.RunStopping && (r.Stop == v1alpha1.StopCancelled) == cancelled })
+		return f.ledgerSaid(j.run, at, func(r *v1alpha1.Run) bool {
+			return r.State == v1alpha1.RunStopping && (r.Stop == v1alpha1.StopCancelled) == cancelled
+		})
 	}
 	asked := func(o *v1alpha1.FleetMiniCluster) bool {
 		return strings.Contains(o.Annotations[v1alpha1.AnnotationCancel], j.run)
@@ -281,7 +303,8 @@ func (h *history) overWhenOver() []string {
 					// One that was given up before it was ever seen may have a request on its way still.
 					seen := f.ledgerSaid(r.ID, v.at, func(r *v1alpha1.Run) bool { return r.JobUID != "" })
 					live := !j.over(v.at) && seen
-					wrong := r.State == v1alpha1.RunSucceeded && !j.succeeded
+					there := before(j.finished, v.at) && !before(j.gone, v.at) && j.seen.After(v.at)
+					wrong := r.State == v1alpha1.RunSucceeded && !j.succeeded || r.State == v1alpha1.RunFailed && j.succeeded && there
 					if live || wrong {
 						out = append(out, fmt.Sprintf("%s: run %s is called %s at %s: %s\n%s", f.name, r.ID, r.State, v.at.UTC().Format("15:04:05.000000"), j, f.story()))
 					}

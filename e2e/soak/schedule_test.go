@@ -61,9 +61,9 @@ var kinds = []kind{
 	{2, func(d *drawer) step { return step{do: "cut-hub", n: 500 + d.r.IntN(6000)} }},
 	// Networks and API servers. What is broken is mended a few steps later.
 	{9, func(d *drawer) step {
-		return d.fault(memberNames, "refuse", "hang", "slow", "trickle", "drop", "drop", "kill")
+		return d.fault(brief, memberNames, "refuse", "hang", "slow", "trickle", "drop", "drop", "kill")
 	}},
-	{2, func(d *drawer) step { return d.fault([]string{hubName}, "drop", "drop", "slow", "hang", "kill") }},
+	{2, func(d *drawer) step { return d.fault(brief, []string{hubName}, "drop", "drop", "slow", "hang", "kill") }},
 	// Edits.
 	{8, func(d *drawer) step {
 		return step{do: "command", name: d.name(), arg: fmt.Sprintf("work-%d", d.r.IntN(3))}
@@ -103,7 +103,19 @@ var kinds = []kind{
 		return step{do: "delete-object", name: d.name(), on: d.member(), arg: d.pick("ConfigMap", "Secret", "Service")}
 	}},
 	{4, func(d *drawer) step { return step{do: "end-pods", name: d.name(), on: d.member(), n: d.r.IntN(2)} }},
+	// Clusters that are away for so long that they count as lost, or answer some requests and not others.
+	{3, func(d *drawer) step { return d.fault(long, memberNames, "refuse", "hang", "kill") }},
+	{3, func(d *drawer) step { return d.fault(long, memberNames, "stale", "deaf", "deny", "deny-jobs") }},
+	{2, func(d *drawer) step { return d.fault(long, []string{hubName}, "stale", "rival") }},
+	{4, (*drawer).estrange},
+	{4, (*drawer).confuse},
+	// Room that somebody else takes.
+	{3, func(d *drawer) step { return step{do: "fill", on: d.member()} }},
+	{3, func(d *drawer) step { return step{do: "free", on: d.member()} }},
 }
+
+// Faults last so many draws, and up to four more.
+const brief, long = 1, 6
 
 // maxSize is that of elastic MiniClusters.
 const maxSize = 3
@@ -161,24 +173,122 @@ func (d *drawer) mend() {
 }
 
 // fault breaks a cluster, unless it is broken: then nothing is done.
-func (d *drawer) fault(clusters []string, modes ...string) step {
-	cluster, mode, last := clusters[d.r.IntN(len(clusters))], d.pick(modes...), 1+d.r.IntN(5)
-	if _, ok := d.broken[cluster]; ok {
+func (d *drawer) fault(least int, clusters []string, modes ...string) step {
+	cluster, mode, last := clusters[d.r.IntN(len(clusters))], d.pick(modes...), least+d.r.IntN(5)
+	if d.isBroken(cluster) {
 		return step{}
 	}
 	d.broken[cluster] = d.now + last
 	return step{do: "break", on: cluster, arg: mode}
 }
 
+// estrange lets a member's cache grow old while runs begin there, and then takes away what could tell better.
+func (d *drawer) estrange() step {
+	member := d.member()
+	if d.isBroken(member) {
+		return step{}
+	}
+	d.broken[member] = d.now + brief + d.r.IntN(5)
+	stirred := d.some(3)
+	d.clear(member, stirred)
+	d.add(step{do: "break", on: member, arg: "stale"})
+	d.runLong(stirred)
+	d.linger()
+	if d.r.IntN(2) == 0 {
+		for _, name := range stirred { // then no pods give it away
+			d.add(step{do: "suspend", name: name, arg: "true"})
+		}
+		d.linger()
+	}
+	d.add(step{do: "worsen", on: member, arg: d.pick("deaf", "deaf-jobs")})
+	for _, name := range stirred {
+		d.add(step{do: "touch", name: name, arg: fmt.Sprint(len(d.steps))})
+	}
+	return step{}
+}
+
+// confuse stops the hub's cache in the middle of things: what it was about to create on a member is created
+// later, and goes again.
+func (d *drawer) confuse() step {
+	member := d.member()
+	if d.isBroken(member) || d.isBroken(hubName) {
+		return step{}
+	}
+	stirred := d.some(2)
+	d.clear(member, stirred)
+	d.add(step{do: "break", on: member, arg: d.pick("deny", "deny-jobs")})
+	d.runLong(stirred)
+	d.linger()
+	d.broken[hubName] = d.now + long + d.r.IntN(5)
+	d.add(step{do: "break", on: hubName, arg: d.pick("stale", "rival")})
+	d.add(step{do: "mend", on: member})
+	d.linger()
+	d.linger()
+	for _, name := range stirred {
+		d.add(step{do: "delete-job", name: name, on: member, arg: "Background"})
+	}
+	d.linger()
+	return step{}
+}
+
+// some are different names, of those that can run anywhere.
+func (d *drawer) some(n int) []string {
+	out := make([]string, n)
+	for i, at := range d.r.Perm(len(names) - 1)[:n] {
+		out[i] = names[at]
+	}
+	return out
+}
+
+// clear makes that nothing keeps these from running on a member next.
+func (d *drawer) clear(member string, stirred []string) {
+	d.add(step{do: "label", on: member, arg: zones[member]})
+	for _, name := range stirred {
+		d.add(step{do: "suspend", name: name, arg: "false"})
+		d.add(step{do: "place", name: name, arg: zones[member]})
+		for _, m := range memberNames {
+			d.add(step{do: "end-pods", name: name, on: m})
+		}
+	}
+	d.linger()
+	for _, name := range stirred { // its removal would have to be seen first
+		d.add(step{do: "delete-job", name: name, on: member, arg: "Background"})
+	}
+	d.linger()
+}
+
+// runLong asks for other runs, which go on for longer than what happens next.
+func (d *drawer) runLong(stirred []string) {
+	for _, name := range stirred {
+		d.add(step{do: "lengthen", name: name, n: 10 + d.r.IntN(8)})
+	}
+}
+
+// linger waits longer after the latest step than others do.
+func (d *drawer) linger() { d.steps[len(d.steps)-1].wait += time.Second }
+
+func (d *drawer) isBroken(cluster string) bool {
+	_, ok := d.broken[cluster]
+	return ok
+}
+
 func (d *drawer) pick(values ...string) string { return values[d.r.IntN(len(values))] }
 func (d *drawer) name() string                 { return d.pick(names...) }
 func (d *drawer) member() string               { return d.pick(memberNames...) }
 
-// create makes a FleetMiniCluster: arg is its traits, n the seconds that its pods run.
+// create makes a FleetMiniCluster: arg is its traits, n the seconds that its pods run. Some run for long enough
+// that much happens to them.
 func (d *drawer) create(name string) step {
-	traits := []string{d.pick(traitOne, traitOne, traitAll), d.pick("", traitElastic), d.pick("", "", "", traitFails), d.pick("", traitToken), d.pick("", traitReplace), d.pick("", traitHasty)}
-	traits = slices.DeleteFunc(traits, func(s string) bool { return s == "" })
-	return step{do: "create", name: name, arg: strings.Join(traits, ","), n: d.r.IntN(6)}
+	traits := []string{d.pick(traitOne, traitOne, traitAll), d.pick("", traitElastic), d.pick("", "", "", traitFails), d.pick("", traitToken), d.pick("", traitReplace), d.pick("", traitHasty), d.pick("", "", traitBig), d.pick("", "", "", traitTidy)}
+	traits = slices.DeleteFunc(traits, func(s string) bool {
+		// What cannot begin because of somebody else's Job keeps its room, so it is not one that needs much.
+		return s == "" || s == traitBig && name == taken
+	})
+	seconds := d.r.IntN(6)
+	if d.r.IntN(3) == 0 {
+		seconds = 8 + d.r.IntN(8)
+	}
+	return step{do: "create", name: name, arg: strings.Join(traits, ","), n: seconds}
 }
 
 // Traits of a FleetMiniCluster.
@@ -190,6 +300,8 @@ const (
 	traitToken   = "token"   // it uses a Secret that is copied to members
 	traitReplace = "replace" // onChange is Replace from the start
 	traitHasty   = "hasty"   // its deletion waits two seconds for members that are away
+	traitBig     = "big"     // its pods want so much that a member takes one run of its kind
+	traitTidy    = "tidy"    // nothing of it stays on a member
 )
 
 func TestDraw(t *testing.T) {

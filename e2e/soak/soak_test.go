@@ -17,18 +17,23 @@ import (
 const (
 	// fewSteps are enough for the tests that guard every change, manySteps are those of one round of a soak.
 	fewSteps, manySteps = 18, 60
+	// fixedSeed is one that soon comes to rest.
+	fixedSeed = 2
 	// restLimit is how long a healed fleet may take to come to rest: it waits out the back-off of members that
 	// were away, of runs that failed, and the pods' own seconds.
 	restLimit = 3 * time.Minute
 )
 
-// TestSchedules plays short schedules of fixed seeds.
+// TestSchedules plays the directed schedules, and a short one of a fixed seed.
 func TestSchedules(t *testing.T) {
 	f := newFleet(t)
-	for _, seed := range []uint64{1, 2} {
-		if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { f.play(t, seed, fewSteps) }) {
-			t.Fatalf("repeat it, with more steps after these, with: make soak SEED=%d DURATION=1s", seed)
+	for _, d := range directed {
+		if !t.Run(d.name, func(t *testing.T) { f.follow(t, d) }) {
+			t.Fatal("what comes after it would be played on a fleet that is not sound")
 		}
+	}
+	if !t.Run(fmt.Sprintf("seed=%d", fixedSeed), func(t *testing.T) { f.play(t, fixedSeed, fewSteps) }) {
+		t.Fatalf("repeat it, with more steps after these, with: make soak SEED=%d DURATION=1s", fixedSeed)
 	}
 }
 
@@ -47,9 +52,18 @@ func TestSoak(t *testing.T) {
 	}
 	for end := time.Now().Add(length); time.Now().Before(end); seed++ {
 		fmt.Printf("%s seed %d\n", time.Now().Format(time.TimeOnly), seed) // also while it goes on
-		if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { newFleet(t).play(t, seed, manySteps) }) {
+		if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { round(t, seed) }) {
 			t.Fatalf("repeat it with: make soak SEED=%d DURATION=1s", seed)
 		}
+	}
+}
+
+// round is one of a soak: the schedule of a seed, and then, on the fleet that has been through that, one of the
+// directed ones, which take turns.
+func round(t *testing.T, seed uint64) {
+	f := newFleet(t)
+	if f.play(t, seed, manySteps); !t.Failed() {
+		f.follow(t, directed[seed%uint64(len(directed))])
 	}
 }
 
@@ -57,25 +71,39 @@ func TestSoak(t *testing.T) {
 // checks what has happened.
 func (f *fleet) play(t *testing.T, seed uint64, steps int) {
 	f.enter(t, fmt.Sprintf("soak-%d", seed))
+	story := newTrace(t, fmt.Sprintf("seed %d, %d steps", seed, steps))
+	f.perform(t, story, draw(seed, steps))
+	err := f.heal(t.Context())
+	story.add("heal", err)
+	check(t, err)
+	if steps == fewSteps {
+		f.endAllPods(t.Context())
+	}
+	f.judge(t, story)
+}
+
+// perform takes one step after the other. It returns what could not be done.
+func (f *fleet) perform(t *testing.T, story *trace, steps []step) []error {
 	ctx := t.Context()
-	story := &trace{start: time.Now()}
-	t.Cleanup(func() {
-		if t.Failed() || os.Getenv("TRACE") != "" {
-			t.Logf("seed %d, %d steps:\n%s", seed, steps, story)
-		}
-	})
-	for i, s := range draw(seed, steps) {
+	var errs []error
+	for i, s := range steps {
 		line := fmt.Sprintf("%3d %s", i, s)
 		err := actions[s.do](ctx, f, s)
 		story.add(line, err)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("step %d, %s: %w", i, s, err))
+		}
 		time.Sleep(s.wait)
 		if err := f.superviseHub(ctx); err != nil {
 			story.add("    start it again", err)
 		}
 	}
-	err := f.heal(ctx)
-	story.add("heal", err)
-	check(t, err)
+	return errs
+}
+
+// judge waits until the fleet is at rest, and checks what has happened.
+func (f *fleet) judge(t *testing.T, story *trace) {
+	ctx := t.Context()
 	rested := f.rest(ctx)
 	story.add("rest", nil)
 	for _, why := range rested {
@@ -97,7 +125,7 @@ func (f *fleet) play(t *testing.T, seed uint64, steps int) {
 	for _, violation := range h.leaks(logs) {
 		t.Errorf("S: no secret leaves: %s", violation)
 	}
-	t.Logf("seed %d: %s in %s", seed, h.summary(), time.Since(story.start).Round(time.Second))
+	t.Logf("%s: %s in %s", story.name, h.summary(), time.Since(story.start).Round(time.Second))
 }
 
 // rest waits until the fleet is at rest, twice in a row, and returns what keeps it from that.
@@ -140,8 +168,21 @@ func (h *history) summary() string {
 
 // trace is what has happened so far.
 type trace struct {
+	name  string
 	start time.Time
 	lines []string
+}
+
+// newTrace begins a trace, which a test that fails prints.
+func newTrace(t *testing.T, name string) *trace {
+	t.Helper()
+	tr := &trace{name: name, start: time.Now()}
+	t.Cleanup(func() {
+		if t.Failed() || os.Getenv("TRACE") != "" {
+			t.Logf("%s:\n%s", name, tr)
+		}
+	})
+	return tr
 }
 
 func (tr *trace) add(line string, err error) {
