@@ -50,6 +50,7 @@ var actions = map[string]func(context.Context, *fleet, step) error{
 	"cancel":        cancelRun,
 	"place":         edit(`{"spec":{"placement":{"clusterSelector":{"matchLabels":%s}}}}`, zoneLabels),
 	"move":          move,
+	"drain":         func(ctx context.Context, f *fleet, s step) error { return f.drain(ctx, s.on, s.arg) },
 	"label":         func(ctx context.Context, f *fleet, s step) error { return f.label(ctx, s.on, s.arg) },
 	"retries":       edit(`{"spec":{"retries":%s}}`, func(s step) any { return s.n }),
 	"history":       limitHistory,

@@ -64,6 +64,17 @@ func ledger(state v1alpha1.RunState) func(*v1alpha1.FleetMiniCluster) {
 
 func cancelledLine(f *v1alpha1.FleetMiniCluster) { f.Status.Runs[0].Stop = v1alpha1.StopCancelled }
 
+func drainedLine(f *v1alpha1.FleetMiniCluster) {
+	f.Status.Runs[0].Stop = v1alpha1.StopDrained
+	f.Status.Runs[0].Digest = newStory().wanted(1).fleets["owner"].versions[0].wish().digest
+}
+
+// drained says that alpine was drained from one time to another.
+func (s *story) drained(from, to int) *story {
+	s.drains["alpine"] = []drain{{second(from), true}, {second(to), false}}
+	return s
+}
+
 // ran says that a Job for the first command was on a member from one time to another (0: it never ended).
 func (s *story) ran(run, member string, from, to int, changes ...func(*job)) *story {
 	first := newStory().wanted(1).fleets["owner"].versions[0].wish()
@@ -156,6 +167,11 @@ func TestInvariants(t *testing.T) {
 		"suspended":                    {newStory().wanted(1).wanted(3, suspended).ran("run-1", "alpine", 2, 9).wrote(4, "patch", "jobs", "uid-0", suspend), ""},
 		"suspended unasked":            {newStory().wanted(1).ran("run-1", "alpine", 2, 9).wrote(4, "patch", "jobs", "uid-0", suspend), "U1"},
 		"resized":                      {newStory().wanted(1).ran("run-1", "alpine", 2, 9).wrote(4, "patch", "jobs", "uid-0", size), ""},
+		"drained":                      {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunStopping), drainedLine).drained(2, 9).ran("run-1", "alpine", 2, 9).deleted(), ""},
+		"drained before it began":      {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunStopping), drainedLine).drained(0, 1).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
+		"drained, and not written":     {newStory().wanted(1).drained(2, 9).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
+		"made up for a drain":          {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunReplaced), drainedLine).ran("run-1", "alpine", 2, 3).ran("run-2", "alpine", 5, 6), ""},
+		"made up for twice":            {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunReplaced), drainedLine).ran("run-1", "alpine", 2, 3).ran("run-2", "alpine", 5, 6).ran("run-3", "alpine", 7, 8), "D3"},
 		"called failed, and it is not": {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 9), "U2"},
 		"called succeeded, but failed": {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunSucceeded)).ran("run-1", "alpine", 2, 3, unsuccessful), "U2"},
 		"called failed, but succeeded": {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 3), "U2"},

@@ -123,6 +123,21 @@ var directed = []schedule{
 		{do: "end-pods", on: basalt, name: "ant"},
 		{do: "await", on: basalt, name: "ant", arg: succeeded},
 	}},
+	// What is drained goes elsewhere, when nothing of it is left.
+	{"a member is drained", []step{
+		{do: "create", on: "red", name: "ant", arg: traitOne, n: 60},
+		{do: "await", on: alpine, name: "ant", arg: "pods"},
+		{do: "place", name: "ant"},
+		{do: "await", name: "ant", arg: "seen"},
+		{do: "drain", on: alpine, arg: "true"},
+		{do: "kill-hub"},
+		{do: "await", on: basalt, name: "ant", arg: "pods"},
+		{do: "expect", on: alpine, name: "ant", arg: "no job"},
+		{do: "drain", on: alpine, arg: "false", wait: moment},
+		{do: "expect", on: alpine, name: "ant", arg: "no job"},
+		{do: "end-pods", on: basalt, name: "ant"},
+		{do: "await", on: basalt, name: "ant", arg: succeeded},
+	}},
 	// The member is away, the hub is restarted, and asked for another run: all of that has to wait until the
 	// member is back.
 	{"a member is away", []step{

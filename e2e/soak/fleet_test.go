@@ -366,7 +366,7 @@ func (f *fleet) heal(ctx context.Context) error {
 		errs = append(errs, client.IgnoreNotFound(free(ctx, f, step{on: member})))
 	}
 	for name, zone := range zones {
-		errs = append(errs, f.label(ctx, name, zone))
+		errs = append(errs, f.label(ctx, name, zone), f.drain(ctx, name, "false"))
 	}
 	if all := f.running(); len(all) > 1 {
 		for _, p := range all[1:] {
@@ -383,6 +383,11 @@ const witness = "witness"
 
 func (f *fleet) label(ctx context.Context, member, zone string) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"zone":%q}}}`, zone)
+	return f.clients[hubName].Patch(ctx, &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: member}}, client.RawPatch(mergePatch, patch))
+}
+
+func (f *fleet) drain(ctx context.Context, member, value string) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationDrain, value)
 	return f.clients[hubName].Patch(ctx, &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: member}}, client.RawPatch(mergePatch, patch))
 }
 

@@ -33,6 +33,13 @@ type history struct {
 	support map[types.UID]types.UID // ConfigMaps, Secrets and Services on members: whose they are
 	writes  []write                 // MiniFleet's, on all clusters
 	certs   []string                // the CURVE certificates that were made
+	drains  map[string][]drain      // of members, by time
+}
+
+// drain says whether a member was drained from a time on.
+type drain struct {
+	at time.Time
+	is bool
 }
 
 // job is a Job on a member.
@@ -113,7 +120,29 @@ func (f *fleet) readHistory() (*history, error) {
 }
 
 func newHistory() *history {
-	return &history{jobs: map[types.UID]*job{}, fleets: map[types.UID]*fmc{}, support: map[types.UID]types.UID{}}
+	return &history{jobs: map[types.UID]*job{}, fleets: map[types.UID]*fmc{}, support: map[types.UID]types.UID{}, drains: map[string][]drain{}}
+}
+
+// readMember notes whether a member is drained.
+func (h *history) readMember(e *lab.AuditEvent) {
+	var m v1alpha1.MemberCluster
+	if json.Unmarshal(e.ResponseObject, &m) != nil || m.Kind != "MemberCluster" {
+		return // a list, or nothing
+	}
+	why, _ := m.Draining()
+	h.drains[m.Name] = append(h.drains[m.Name], drain{e.Received, why != ""})
+}
+
+// drained says whether a member was drained at any time between two others.
+func (h *history) drained(member string, from, to time.Time) bool {
+	all := h.drains[member]
+	for i, d := range all {
+		ended := i+1 < len(all) && all[i+1].at.Before(from)
+		if d.is && !ended && !d.at.After(to) {
+			return true
+		}
+	}
+	return false
 }
 
 // read adds what the requests to a cluster tell.
@@ -134,6 +163,8 @@ func (h *history) read(cluster string, events []lab.AuditEvent) {
 			h.readSupport(cluster, e)
 		case "fleetminiclusters":
 			h.readFleet(e)
+		case "memberclusters":
+			h.readMember(e)
 		}
 	}
 }

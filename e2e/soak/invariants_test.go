@@ -121,12 +121,26 @@ func (h *history) asOftenAsAsked() []string {
 	for k, jobs := range counts {
 		f := h.fleets[k.owner]
 		entered, retries := f.asked(k.wish)
-		if most := entered * (1 + retries); len(jobs) > most {
+		if most := entered*(1+retries) + f.drainedRuns(k.wish, k.member); len(jobs) > most {
 			out = append(out, fmt.Sprintf("%s (%s) ran %d times for digest %s and token %q, which was wished %d times, with %d retries:\n%s\n%s",
 				f.name, k.owner, len(jobs), k.wish.digest, k.wish.token, entered, retries, list(jobs), f.story()))
 		}
 	}
 	return out
+}
+
+// drainedRuns is how many runs for a wish were stopped since their member was drained: each is made up for. With a
+// member, those there.
+func (f *fmc) drainedRuns(w wish, member string) int {
+	ids := map[string]bool{}
+	for _, v := range f.versions {
+		for _, r := range v.object.Status.Runs {
+			if r.Stop == v1alpha1.StopDrained && r.Digest == w.digest && r.RerunAt == w.token && (member == "" || r.Cluster == member) {
+				ids[r.ID] = true
+			}
+		}
+	}
+	return len(ids)
 }
 
 // writtenAhead compares when a Job was asked for with when its run came into the ledger. Where the request that
@@ -227,13 +241,21 @@ func (h *history) reasonToStop() []string {
 		}
 		f := h.fleets[j.owner]
 		switch {
-		case w.event.Verb == "delete" && (j.deleting.IsZero() || !j.deleting.Before(w.event.Received)) && !f.mayStop(j, w.event.Received):
+		case w.event.Verb == "delete" && (j.deleting.IsZero() || !j.deleting.Before(w.event.Received)) && !f.mayStop(j, w.event.Received) && !h.mayDrain(f, j, w.event.Received):
 			out = append(out, fmt.Sprintf("a live Job of %s was deleted for no reason: %s\n%s\n%s", f.name, w, j, f.story()))
 		case w.event.Verb == "patch" && w.suspends() && !f.during(j.created, w.event.Received, func(o *v1alpha1.FleetMiniCluster) bool { return o.Spec.Suspend }):
 			out = append(out, fmt.Sprintf("a live Job of %s was suspended for no reason: %s\n%s\n%s", f.name, w, j, f.story()))
 		}
 	}
 	return out
+}
+
+// mayDrain says whether a Job may be deleted because its member is drained: it is, and the ledger says so.
+func (h *history) mayDrain(f *fmc, j *job, at time.Time) bool {
+	said := f.ledgerSaid(j.run, at, func(r *v1alpha1.Run) bool {
+		return r.State == v1alpha1.RunStopping && r.Stop == v1alpha1.StopDrained
+	})
+	return said && h.drained(j.member, j.created, at)
 }
 
 // uid is that of the object that was changed or deleted.

@@ -112,6 +112,8 @@ var kinds = []kind{
 	// Room that somebody else takes.
 	{3, func(d *drawer) step { return step{do: "fill", on: d.member()} }},
 	{3, func(d *drawer) step { return step{do: "free", on: d.member()} }},
+	// Members that are taken out of use.
+	{4, func(d *drawer) step { return step{do: "drain", on: d.member(), arg: d.pick("true", "false", "false")} }},
 }
 
 // Faults last so many draws, and up to four more.
