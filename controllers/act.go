@@ -102,18 +102,16 @@ func (p *pass) look(ctx context.Context, s *site) {
 	}
 	last := p.ledger.Last(s.name)
 	confirm := last != nil && !last.State.Ended() && !s.begun
-	job, err := s.member.Job(ctx, p.key(s), p.origin, confirm)
+	job, taken, err := p.observeJob(ctx, s, confirm)
+	s.pod = ""
+	if err == nil && job == nil && confirm {
+		s.pod, err = s.member.PodLeft(ctx, p.key(s), last.ID)
+	}
 	if err != nil {
 		p.fail(s, err)
 		return
 	}
-	s.rawJob, s.job, s.pod = job, observe(job), ""
-	if job == nil && confirm {
-		if s.pod, err = s.member.PodLeft(ctx, p.key(s), last.ID); err != nil {
-			p.fail(s, err)
-			return
-		}
-	}
+	s.rawJob, s.job = job, observe(job)
 	p.learnExit(ctx, s, last)
 	wanted := p.wanted
 	wanted.Chosen, wanted.Cleanup = s.chosen, p.tidies(s, last)
@@ -124,15 +122,43 @@ func (p *pass) look(ctx context.Context, s *site) {
 	}
 	s.step = p.permitted(runs.Next(runs.Input{Wanted: wanted, Last: last, Ended: p.ledger.Ended, Job: s.job, Pod: words.Safe(s.pod, 253), Now: p.r.Now()}))
 	s.lookAgain(s.step.After)
+	if taken != nil && s.step.Action != runs.Finish {
+		p.fail(s, taken) // what it needs a Job of its own for has to wait
+		return
+	}
 	if s.step.Action == runs.Begin {
 		p.awaitReferences(ctx, s)
 	}
 	if !s.still {
 		s.step = p.gate(s, s.step)
 	}
-	if why := p.stays[s.name]; why != "" && s.step == (runs.Step{Action: runs.Nothing}) {
-		s.step.Reason, s.step.Message = v1alpha1.ReasonRunPending, why
+	s.step = p.tellStay(s.name, s.step)
+}
+
+// observeJob finds the Job of a MiniCluster on a member. Where somebody else's Job has the name of a live run's, the
+// member confirms that there is no other of that name, and taken says whose it is: the run can end, if it is to.
+func (p *pass) observeJob(ctx context.Context, s *site, confirm bool) (job *batchv1.Job, taken *clusters.Conflict, err error) {
+	job, err = s.member.Job(ctx, p.key(s), p.origin, confirm)
+	if !confirm || !errors.As(err, &taken) {
+		return job, nil, err
 	}
+	if job, err = s.member.LiveJob(ctx, p.key(s), p.origin); errors.As(err, &taken) {
+		return nil, taken, nil
+	}
+	return job, nil, err
+}
+
+// tellStay adds to a step that does nothing why a run stays that does not get going.
+func (p *pass) tellStay(member string, step runs.Step) runs.Step {
+	why := p.stays[member]
+	switch {
+	case why == "" || step.Action != runs.Nothing:
+	case step.Message == "":
+		step.Reason, step.Message = v1alpha1.ReasonRunPending, why
+	case step.Reason == v1alpha1.ReasonSuspended:
+		step.Message += "; " + why
+	}
+	return step
 }
 
 func (p *pass) key(s *site) types.NamespacedName {

@@ -6,8 +6,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -183,6 +185,41 @@ var _ = Describe("A live run", func() {
 		Expect(jobsDeleted("alpine", w.name)).To(BeZero())
 		w.suspend(ctx, "b", false)
 		Eventually(w.runsOf).WithArguments(ctx, "stuck").Should(Equal([]string{"a Replaced NotStarted", "b Running"}))
+	})
+
+	It("whose name is somebody else's on its member can be given up", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.both(ctx)
+		Expect(admins["alpine"].Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})).To(Succeed())
+		theirs := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "taken"}, Spec: batchv1.JobSpec{Suspend: ptr.To(true)}}
+		theirs.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "x", Image: "example.org/x"}}}
+		Expect(admins["alpine"].Create(ctx, theirs)).To(Succeed())
+		w.single(ctx, "taken", nil)
+		Eventually(func() string { return w.lineOnA(ctx, "taken").Reason }).Should(Equal(v1alpha1.ReasonConflict))
+		Expect(w.runsOf(ctx, "taken")).To(Equal([]string{"a Starting"}))
+		Eventually(func() error {
+			f := w.get(ctx, "taken")
+			metav1.SetMetaDataAnnotation(&f.ObjectMeta, v1alpha1.AnnotationRerunAt, "again")
+			return hub.Update(ctx, f)
+		}).Should(Succeed())
+		Eventually(w.runsOf).WithArguments(ctx, "taken").Should(Equal([]string{"a Replaced Changed", "a Starting"}))
+		w.annotate(ctx, v1alpha1.AnnotationDrain, "true")
+		Eventually(w.runsOf).WithArguments(ctx, "taken").Should(Equal([]string{"a Replaced Changed", "a Replaced Drained", "b Running"}))
+		Expect(job(ctx, "alpine", w.name, "taken")).To(HaveField("UID", theirs.UID))
+	})
+
+	It("that a queue on the member holds back is withdrawn in time as well", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.both(ctx)
+		w.single(ctx, "queued", func(f *v1alpha1.FleetMiniCluster) {
+			f.Spec.Placement.PendingTimeout = &metav1.Duration{Duration: 10 * time.Second}
+		})
+		w.podsRun(ctx, "queued", "1/1")
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`))
+		Expect(admins["alpine"].Patch(ctx, job(ctx, "alpine", w.name, "queued"), patch)).To(Succeed())
+		Eventually(func() string { return w.lineOnA(ctx, "queued").Message }).Should(ContainSubstring("suspended on the member, not by MiniFleet"))
+		w.startedAfterGone(ctx, "queued")
+		Eventually(w.runsOf).WithArguments(ctx, "queued").Should(Equal([]string{"a Replaced NotStarted", "b Running"}))
 	})
 
 	It("that was lost with its nodes is proven gone, and starts elsewhere", func(ctx SpecContext) {

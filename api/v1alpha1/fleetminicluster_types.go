@@ -225,8 +225,8 @@ type Run struct {
 	// taken away when the run is suspended.
 	// +optional
 	RunningTime *metav1.Time `json:"runningTime,omitempty"`
-	// PendingSince is since when a run that is live has no pod running although it should, if it has run
-	// before or was suspended; else it is pending since StartTime.
+	// PendingSince is since when a run that has begun is live without a pod that runs: its nodes are gone, or the
+	// member has put it back into a queue. One that has not begun is pending since StartTime.
 	// +optional
 	PendingSince *metav1.Time `json:"pendingSince,omitempty"`
 	// LostTime is since when nothing has been heard of a live run, once that is longer than the placement's

@@ -27,11 +27,14 @@ func Track(run v1alpha1.Run, j *Job, quorum int32, now *metav1.Time) v1alpha1.Ru
 	}
 	run.LostTime = nil // it is seen to go on
 	switch {
-	case j.Suspended:
+	case j.SuspendedByUs:
 		run.RunningTime, run.PendingSince = nil, nil
+	case j.Suspended && run.RunningTime != nil: // back in a queue on the member, say
+		run.RunningTime, run.PendingSince = nil, now
+	case j.Suspended:
 	case run.RunningTime == nil:
 		if Running(j, quorum) {
-			run.RunningTime = now
+			run.RunningTime, run.PendingSince = now, nil
 		}
 	case j.Pods.Ready > 0 || j.Pods.Succeeded >= j.Size:
 		run.PendingSince = nil
@@ -65,15 +68,12 @@ type Stuck struct {
 // StuckOn says whether a live run is waiting for its pods to run, and for how long it may; nil if it is not, or may
 // for ever.
 func (p Patience) StuckOn(run *v1alpha1.Run, j *Job, quorum int32) *Stuck {
-	if run == nil || run.State != v1alpha1.RunRunning || run.StartTime == nil || !tells(run, j) || j.Suspended {
+	if run == nil || run.State != v1alpha1.RunRunning || run.StartTime == nil || !tells(run, j) || j.SuspendedByUs {
 		return nil
 	}
 	switch {
 	case run.RunningTime == nil && p.Pending > 0 && !Running(j, quorum):
-		since := run.StartTime.Time
-		if j.StartTime != nil && j.StartTime.After(since) {
-			since = j.StartTime.Time // it was resumed
-		}
+		since := latest(run.StartTime, j.StartTime, run.PendingSince) // it may have been resumed, or queued again
 		fact := fmt.Sprintf("%d of %d pods ran after %s (pendingTimeout)", j.Pods.Ready+j.Pods.Succeeded, j.Size, p.Pending)
 		return &Stuck{v1alpha1.StopNotStarted, "withdrawn: " + fact, fact, since.Add(p.Pending)}
 	case run.RunningTime != nil && run.PendingSince != nil && p.Lost > 0 && j.Pods.Ready == 0:
@@ -82,4 +82,15 @@ func (p Patience) StuckOn(run *v1alpha1.Run, j *Job, quorum int32) *Stuck {
 	default:
 		return nil
 	}
+}
+
+// latest of some times, of which the first is there.
+func latest(first *metav1.Time, others ...*metav1.Time) time.Time {
+	at := first.Time
+	for _, t := range others {
+		if t != nil && t.After(at) {
+			at = t.Time
+		}
+	}
+	return at
 }
