@@ -10,7 +10,7 @@ import (
 )
 
 // test is a reference to a test: its file, and words that name it there.
-var test = regexp.MustCompile("`([a-z0-9/]+_test\\.go): ([^`]+)`")
+var test = regexp.MustCompile("`([a-z0-9/_]+_test\\.go): ([^`]+)`")
 
 func TestFaultsAreTested(t *testing.T) {
 	doc, err := os.ReadFile("faults.md")
