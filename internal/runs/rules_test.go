@@ -132,6 +132,10 @@ func TestNext(t *testing.T) {
 			wanted(drained), stopped(v1alpha1.StopDrained, line("a", v1alpha1.RunStopping)), nil, nil,
 			runs.Finish, v1alpha1.RunReplaced, v1alpha1.ReasonRunDrained,
 		},
+		"it was cancelled while it was stopped since its member is drained": {
+			wanted(drained, cancel("a")), stopped(v1alpha1.StopDrained, line("a", v1alpha1.RunStopping)), nil, nil,
+			runs.Finish, v1alpha1.RunCancelled, v1alpha1.ReasonRunCancelled,
+		},
 		"it was stopped since it did not start, and is wanted here after all": {
 			wanted(), stopped(v1alpha1.StopNotStarted, line("a", v1alpha1.RunStopping)), nil, job("a"),
 			runs.DeleteJob, "", v1alpha1.ReasonRunWithdrawn,

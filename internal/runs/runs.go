@@ -221,6 +221,8 @@ func jobVanished(in *Input) (Step, bool) {
 		return Step{}, false
 	}
 	switch {
+	case in.Last.State == v1alpha1.RunStopping && in.cancelled():
+		return over(v1alpha1.StopCancelled, ""), true // also where it was stopped for something else at first
 	case in.Last.State == v1alpha1.RunStopping:
 		return over(in.Last.Stop, in.Last.Message), true
 	case in.Last.LostTime != nil:
