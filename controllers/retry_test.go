@@ -95,7 +95,7 @@ var _ = Describe("A run after one whose Job somebody has deleted", func() {
 		}
 		Eventually(pods).Should(HaveLen(1))
 		Expect(admins["alpine"].Delete(ctx, job(ctx, "alpine", w.name, "orphaned"), client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
-		Eventually(w.line).WithArguments(ctx, "orphaned").Should(HavePrefix("False RunFailed"))
+		Eventually(w.line).WithArguments(ctx, "orphaned").Should(Equal("False Deleting OutOfSync Progressing 0/1"))
 		annotate(ctx, w, "orphaned", v1alpha1.AnnotationRerunAt, "again")
 		Eventually(func() string { return w.get(ctx, "orphaned").Status.Clusters[0].Message }).Should(ContainSubstring("pod orphaned-0"))
 		Consistently(func() int { return jobsMade("alpine", w.name) }).Should(Equal(1))
@@ -103,6 +103,7 @@ var _ = Describe("A run after one whose Job somebody has deleted", func() {
 		Expect(admins["alpine"].Delete(ctx, &old[0], client.GracePeriodSeconds(0))).To(Succeed())
 		Eventually(w.line).WithArguments(ctx, "orphaned").Should(Equal("True Synced Synced Progressing 1/1"))
 		Expect(jobsMade("alpine", w.name)).To(Equal(2))
+		Expect(w.runsOf(ctx, "orphaned")).To(Equal([]string{"a Failed", "a Running"}))
 	})
 })
 

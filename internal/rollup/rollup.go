@@ -170,6 +170,8 @@ func syncAndHealth(in Input, m Member) (v1alpha1.SyncStatus, v1alpha1.HealthStat
 		return v1alpha1.OutOfSync, v1alpha1.Degraded
 	case !m.Chosen, !in.Wanted.IsCurrent(m.Run), m.Run.State == v1alpha1.RunStarting, m.Run.State == v1alpha1.RunStopping, in.Wanted.WillRetry(m.Run):
 		return v1alpha1.OutOfSync, health
+	case !m.Run.State.Ended() && m.Step.Reason == v1alpha1.ReasonDeleting:
+		return v1alpha1.OutOfSync, health // its Job is gone, or about to be
 	default:
 		return v1alpha1.Synced, health
 	}

@@ -65,7 +65,11 @@ func retryWaiting(m *rollup.Member) {
 }
 func lastAttempt(m *rollup.Member) { m.Run.Attempt = 1 }
 func gone(m *rollup.Member)        { m.Chosen = false }
-func paused(m *rollup.Member)      { m.Job.Suspended = true }
+func torn(m *rollup.Member) {
+	m.Step = runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonDeleting, Message: "its pod is still there"}
+}
+
+func paused(m *rollup.Member) { m.Job.Suspended = true }
 
 const (
 	starting, running     = v1alpha1.RunStarting, v1alpha1.RunRunning
@@ -94,6 +98,10 @@ var cases = map[string]struct {
 	"nothing yet": {
 		in: input(member("a", "")), sync: unsynced, health: v1alpha1.Missing, clusters: "0/1", pods: "0/4",
 		ready: no, reason: v1alpha1.ReasonProgressing, message: "a: the run is about to start", healthy: yes, complete: no, failed: no, reconciling: true,
+	},
+	"its Job was deleted, and pods are left": {
+		in: input(member("a", running, torn)), sync: unsynced, health: v1alpha1.Progressing, clusters: "0/1", pods: "3/4",
+		ready: no, reason: v1alpha1.ReasonDeleting, message: "a: its pod is still there", healthy: yes, complete: no, failed: no, reconciling: true,
 	},
 	"one done, one running": {
 		in: input(member("a", succeeded), member("b", running)), sync: synced, health: v1alpha1.Progressing, clusters: "2/2", pods: "6/8",
