@@ -30,7 +30,7 @@ FOCUS ?=
 FLUX ?=
 RUN ?=
 # PROCS is how many processes share the controllers' tests. Each has API servers of its own, and mostly waits.
-PROCS ?= 2
+PROCS ?= 3
 # KUBECTL is the machine's own, else the one inside the test-cluster program.
 KUBECTL ?= $(or $(shell command -v kubectl),$(BIN)/testcluster kubectl)
 
@@ -141,8 +141,8 @@ test-race: race-note bin/testcluster build ## Run the controllers' tests with th
 
 .PHONY: test-e2e
 test-e2e: bin/testcluster build ## Run the end-to-end tests of the whole system.
-	@# One package after the other: each has a fleet of its own, and some of the tests are about time.
-	@if [ -d e2e ]; then go test -p 1 -timeout 20m $(if $(E2E),-run '$(E2E)' -v) ./e2e/...; fi
+	@# Two packages at once: each has a fleet of its own, and mostly waits.
+	@if [ -d e2e ]; then go test -p 2 -timeout 20m $(if $(E2E),-run '$(E2E)' -v) ./e2e/...; fi
 
 .PHONY: soak
 soak: bin/testcluster build ## Play random schedules of faults and edits for DURATION, beginning with SEED.
