@@ -212,15 +212,14 @@ func (p *pass) vacating() bool {
 
 // awaited says that a run is to begin on a member as soon as another one is gone elsewhere.
 func (p *pass) awaited(member string) bool {
-	return p.problem == nil && p.decision != nil && slices.Contains(p.decision.Clusters, member) && p.hold() != "" && p.vacating()
+	return p.problem == nil && !p.wanted.Suspend && p.decision != nil && slices.Contains(p.decision.Clusters, member) && p.hold() != "" && p.vacating()
 }
 
 // attempt is that of a run that is about to begin: a run that had to leave another member takes its own with it.
 func (p *pass) attempt(last *v1alpha1.Run) int32 {
 	n := p.wanted.Attempt(last)
-	for i := range p.ledger {
-		run := &p.ledger[i]
-		if run.State == v1alpha1.RunReplaced && run.Stop != v1alpha1.StopChanged && p.wanted.IsFor(run) {
+	for i := len(p.ledger) - 1; i >= 0 && p.wanted.IsFor(&p.ledger[i]); i-- {
+		if run := &p.ledger[i]; run.State == v1alpha1.RunReplaced && run.Stop != v1alpha1.StopChanged {
 			n = max(n, run.Attempt)
 		}
 	}

@@ -155,6 +155,12 @@ var _ = Describe("A live run", func() {
 		Expect(w.runsOf(ctx, "fails")).To(Equal([]string{"a Failed"}))
 		w.suspend(ctx, "a", false)
 		Eventually(w.runsOf).WithArguments(ctx, "fails").Should(Equal([]string{"a Failed", "a Running"}))
+		Expect(w.get(ctx, "fails").Status.Runs[1].Attempt).To(BeEquivalentTo(1))
+		// Moved, it is the same retry: there is no other one.
+		w.annotate(ctx, v1alpha1.AnnotationDrain, "true")
+		w.startedAfterGone(ctx, "fails")
+		Eventually(w.runsOf).WithArguments(ctx, "fails").Should(Equal([]string{"a Failed", "a Replaced Drained", "b Running"}))
+		Expect(w.get(ctx, "fails").Status.Runs[2].Attempt).To(BeEquivalentTo(1))
 	})
 
 	It("that does not start in time is withdrawn, and starts elsewhere once", func(ctx SpecContext) {
