@@ -62,6 +62,7 @@ func (w *world) lineOnA(ctx context.Context, name string) v1alpha1.ClusterStatus
 // single is a FleetMiniCluster on one member, which is a as long as that will do.
 func (w *world) single(ctx context.Context, name string, change func(*v1alpha1.FleetMiniCluster)) {
 	GinkgoHelper()
+	w.roomKnown(ctx, "a", "b")
 	w.retaint(ctx, "b", v1alpha1.Taint{Key: "later", Effect: v1alpha1.PreferNoSelect})
 	f := w.fmc(name, held)
 	f.Spec.Placement.NumberOfClusters = ptr.To[int32](1)

@@ -25,6 +25,18 @@ func (w *world) both(ctx context.Context) {
 	GinkgoHelper()
 	w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 	w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
+	w.roomKnown(ctx, "a", "b")
+}
+
+// roomKnown waits until the hub knows what is free on members: before, others are chosen.
+func (w *world) roomKnown(ctx context.Context, members ...string) {
+	GinkgoHelper()
+	for _, member := range members {
+		Eventually(func() bool {
+			m := w.memberCluster(ctx, member)
+			return m.Status.Capacity != nil || m.Spec.Capacity == v1alpha1.CapacityNone
+		}).Should(BeTrue(), member)
+	}
 }
 
 // retaint gives a member these taints, and no others.
