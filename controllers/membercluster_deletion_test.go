@@ -176,6 +176,7 @@ var _ = Describe("A member that is deleted with deletionPolicy Drain", func() {
 		w := newWorld(ctx)
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig(), onDeletion(v1alpha1.DeletionBlock))
 		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig(), comesLater, onDeletion(v1alpha1.DeletionDrain))
+		w.roomKnown(ctx, "a", "b")
 		for name, pods := range map[string]map[string]string{"done": brief, "live": held} {
 			f := w.fmc(name, pods)
 			f.Spec.Placement.NumberOfClusters = ptr.To[int32](1)
