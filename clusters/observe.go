@@ -45,30 +45,28 @@ func (m *Member) Job(ctx context.Context, key types.NamespacedName, origin Origi
 	var job batchv1.Job
 	err := m.GetClient().Get(ctx, key, &job)
 	if apierrors.IsNotFound(err) && live {
-		err = m.getLive(ctx, key, &job)
+		return m.LiveJob(ctx, key, origin)
 	}
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !origin.Owns(&job) {
-		return nil, origin.conflict("Job", &job)
-	}
-	return &job, nil
+	return ownJob(&job, err, origin)
 }
 
 // LiveJob returns the Job of this name from the member itself, or nil where there is none.
 func (m *Member) LiveJob(ctx context.Context, key types.NamespacedName, origin Origin) (*batchv1.Job, error) {
 	var job batchv1.Job
-	if err := m.getLive(ctx, key, &job); err != nil {
+	err := m.getLive(ctx, key, &job)
+	return ownJob(&job, err, origin)
+}
+
+// ownJob is the Job that was read, nil where there is none, or a *Conflict for somebody else's.
+func ownJob(job *batchv1.Job, err error, origin Origin) (*batchv1.Job, error) {
+	switch {
+	case err != nil:
 		return nil, client.IgnoreNotFound(err)
+	case !origin.Owns(job):
+		return nil, origin.conflict("Job", job)
+	default:
+		return job, nil
 	}
-	if !origin.Owns(&job) {
-		return nil, origin.conflict("Job", &job)
-	}
-	return &job, nil
 }
 
 // getLive reads from the member itself, after making sure that it is the right one.

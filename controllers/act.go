@@ -161,8 +161,11 @@ func (p *pass) tellStay(member string, step runs.Step) runs.Step {
 	return step
 }
 
-func (p *pass) key(s *site) types.NamespacedName {
-	return types.NamespacedName{Namespace: s.member.TargetNamespace(p.fmc.Namespace), Name: p.fmc.Name}
+func (p *pass) key(s *site) types.NamespacedName { return p.keyOn(s.member) }
+
+// keyOn is where the Job is on a member.
+func (p *pass) keyOn(m *clusters.Member) types.NamespacedName {
+	return types.NamespacedName{Namespace: m.TargetNamespace(p.fmc.Namespace), Name: p.fmc.Name}
 }
 
 // record takes the steps that are about the ledger alone, and says whether there were any.

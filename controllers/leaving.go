@@ -7,7 +7,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/placement"
@@ -117,7 +116,7 @@ func (p *pass) overdue(ctx context.Context, name string, patience runs.Patience)
 	if err != nil {
 		return leave{}, false // what is not known is no reason
 	}
-	key := types.NamespacedName{Namespace: member.TargetNamespace(p.fmc.Namespace), Name: p.fmc.Name}
+	key := p.keyOn(member)
 	job, err := member.Job(ctx, key, p.origin, false)
 	if err != nil {
 		return leave{}, false

@@ -80,6 +80,15 @@ func (w *world) startedAfterGone(ctx context.Context, name string) {
 	Expect(w.pods(ctx, name)).To(BeEmpty())
 }
 
+// bothCuttable registers alpine as member a, through a proxy that can cut it off, and basalt as member b.
+func (w *world) bothCuttable(ctx context.Context) *lab.Proxy {
+	GinkgoHelper()
+	proxy, kubeconfig := through(labs.Cluster("alpine"))
+	w.register(ctx, "a", kubeconfig)
+	w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
+	return proxy
+}
+
 // pods are those of a MiniCluster on alpine.
 func (w *world) pods(ctx context.Context, name string) []corev1.Pod {
 	GinkgoHelper()
@@ -252,9 +261,7 @@ var _ = Describe("A live run", func() {
 
 	It("whose member is cut off goes on when that returns, and starts nowhere else meanwhile", func(ctx SpecContext) {
 		w := newWorld(ctx)
-		proxy, kubeconfig := through(labs.Cluster("alpine"))
-		w.register(ctx, "a", kubeconfig)
-		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
+		proxy := w.bothCuttable(ctx)
 		w.single(ctx, "goes-on", failover(v1alpha1.FenceProvenGone))
 		Eventually(w.line).WithArguments(ctx, "goes-on").Should(Equal(running))
 		Expect(proxy.SetMode(lab.Refuse)).To(Succeed())
@@ -271,9 +278,7 @@ var _ = Describe("A live run", func() {
 
 	It("whose member returns without it starts elsewhere, once no pod of it is left", func(ctx SpecContext) {
 		w := newWorld(ctx)
-		proxy, kubeconfig := through(labs.Cluster("alpine"))
-		w.register(ctx, "a", kubeconfig)
-		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
+		proxy := w.bothCuttable(ctx)
 		w.single(ctx, "gone", failover(v1alpha1.FenceProvenGone))
 		w.podsRun(ctx, "gone", "1/1")
 		Expect(proxy.SetMode(lab.Refuse)).To(Succeed())
@@ -296,9 +301,7 @@ var _ = Describe("A live run", func() {
 
 	It("that only a person may give up is waited for, and the person is told how", func(ctx SpecContext) {
 		w := newWorld(ctx)
-		proxy, kubeconfig := through(labs.Cluster("alpine"))
-		w.register(ctx, "a", kubeconfig)
-		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
+		proxy := w.bothCuttable(ctx)
 		w.single(ctx, "manual", failover(v1alpha1.FenceManual))
 		Eventually(w.line).WithArguments(ctx, "manual").Should(Equal(running))
 		Expect(proxy.SetMode(lab.Refuse)).To(Succeed())
