@@ -35,6 +35,8 @@ type AuditEvent struct {
 	Response struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
+	// Annotations say what happened to the request on its way, such as the authorizer's decision.
+	Annotations map[string]string `json:"annotations"`
 	// RequestObject is what was sent, if the log's level is Request or more.
 	RequestObject json.RawMessage `json:"requestObject"`
 	// ResponseObject is what was answered, if the log's level is RequestResponse.
@@ -44,6 +46,13 @@ type AuditEvent struct {
 // Write says whether the request was one to change something.
 func (e *AuditEvent) Write() bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)
+}
+
+// Forbidden says whether the authorizer refused the request: of other refusals that are answered with 403, by a
+// quota or in a namespace that is being deleted, it does not.
+// https://kubernetes.io/docs/reference/labels-annotations-taints/audit-annotations/
+func (e *AuditEvent) Forbidden() bool {
+	return e.Annotations["authorization.k8s.io/decision"] == "forbid"
 }
 
 // ReadAudit returns the answered requests in an audit log, in the order in which they were answered.
