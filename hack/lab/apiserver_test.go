@@ -89,13 +89,9 @@ func TestPausedAPIServerHangs(t *testing.T) {
 	})
 }
 
-func TestKubeconfigForAUserWithoutRights(t *testing.T) {
-	t.Parallel()
-	needsOwned(t)
-	kubeconfig, err := shared.Cluster("member").KubeconfigFor("jane", "researchers")
-	if err != nil {
-		t.Fatal(err)
-	}
+// clientWith returns a client of the cluster that a kubeconfig leads to.
+func clientWith(t *testing.T, kubeconfig []byte) *kubernetes.Clientset {
+	t.Helper()
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -104,6 +100,17 @@ func TestKubeconfigForAUserWithoutRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return client
+}
+
+func TestKubeconfigForAUserWithoutRights(t *testing.T) {
+	t.Parallel()
+	needsOwned(t)
+	kubeconfig, err := shared.Cluster("member").KubeconfigFor("jane", "researchers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := clientWith(t, kubeconfig)
 	_, err = client.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{})
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("listing Secrets: %v, want forbidden", err)
@@ -116,14 +123,7 @@ func TestCredentialsOfOneClusterAreWorthNothingAtAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := clientWith(t, kubeconfig)
 	if _, err := client.ServerVersion(); err == nil {
 		t.Error("the hub took the member's credentials")
 	}

@@ -10,9 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/minifleet/minifleet/hack/lab"
 )
@@ -30,14 +28,7 @@ func throughGateway(t *testing.T) (*lab.Gateway, typedcorev1.ConfigMapInterface)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := clientWith(t, kubeconfig)
 	return gateway, client.CoreV1().ConfigMaps("default")
 }
 

@@ -14,8 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/minifleet/minifleet/hack/lab"
 )
@@ -195,14 +193,7 @@ func TestProxyLosesTheReplyToACreate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := clientWith(t, kubeconfig)
 	if _, err := client.ServerVersion(); err != nil {
 		t.Fatal(err)
 	}
