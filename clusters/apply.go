@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -143,6 +144,39 @@ func (m *Member) Apply(ctx context.Context, want client.Object, origin Origin) (
 // ErrOtherRun says that the Job of another run of the same MiniCluster is still there.
 var ErrOtherRun = errors.New("the Job of an earlier run is still on the member")
 
+// HoldBack marks the Job of a run to be created suspended, so that nothing runs before Release; false if that is not
+// possible. A request to create may reach the member long after whoever sent it was succeeded, and cannot be made to
+// depend on anything; one to release depends on the very Job that it was meant for. A Job that a queue on the member
+// is to release is created as it is, since the queue would release a late one, too.
+func HoldBack(job *batchv1.Job) bool {
+	if Queued(job.Labels) {
+		return false
+	}
+	job.Spec.Suspend = ptr.To(true)
+	if job.Annotations == nil {
+		job.Annotations = map[string]string{}
+	}
+	job.Annotations[v1alpha1.AnnotationSuspended] = v1alpha1.SuspendedUnreleased
+	return true
+}
+
+// Queued says whether a Job with these labels is released by a queue on the member:
+// https://kueue.sigs.k8s.io/docs/tasks/run/jobs/
+func Queued(jobLabels map[string]string) bool { return jobLabels["kueue.x-k8s.io/queue-name"] != "" }
+
+// Unreleased says that a Job is held back: it has made no pod.
+func Unreleased(job *batchv1.Job) bool {
+	return suspended(job) && job.Annotations[v1alpha1.AnnotationSuspended] == v1alpha1.SuspendedUnreleased
+}
+
+// SuspendedByUs says that it was MiniFleet who suspended a Job, or held it back.
+func SuspendedByUs(job *batchv1.Job) bool {
+	by := job.Annotations[v1alpha1.AnnotationSuspended]
+	return by == "true" || by == v1alpha1.SuspendedUnreleased
+}
+
+func suspended(job *batchv1.Job) bool { return job.Spec.Suspend != nil && *job.Spec.Suspend }
+
 // StartRun creates the Job of a run. Where that very Job is there already, because the reply to an
 // earlier attempt was lost, it is returned. A Job of another run gives ErrOtherRun, somebody else's Job a
 // *Conflict.
@@ -171,21 +205,24 @@ func (m *Member) StartRun(ctx context.Context, want *batchv1.Job, origin Origin)
 	return &have, nil
 }
 
-// AdjustRun sets the size and the suspension of a run's Job in place. Size is the number of pods.
-func (m *Member) AdjustRun(ctx context.Context, job *batchv1.Job, size int32, suspend bool) error {
+// AdjustRun sets the size and the suspension of a run's Job in place, and returns the Job as it is then. Size is the
+// number of pods. Another Job that has come in its place is left alone, and an error.
+func (m *Member) AdjustRun(ctx context.Context, job *batchv1.Job, size int32, suspend bool) (*batchv1.Job, error) {
 	if err := m.Verify(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	// A Job that somebody else has suspended stays so, whatever else is adjusted.
 	ours := suspend
-	if job.Spec.Suspend != nil && *job.Spec.Suspend && job.Annotations[v1alpha1.AnnotationSuspended] != "true" {
+	if suspended(job) && !SuspendedByUs(job) {
 		suspend = true
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:"%t"}},"spec":{"parallelism":%d,"completions":%d,"suspend":%t}}`,
 		job.UID, v1alpha1.AnnotationSuspended, ours, size, size, suspend)
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	return m.GetClient().Patch(ctx, job.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(v1alpha1.FieldManager))
+	after := job.DeepCopy()
+	err := m.GetClient().Patch(ctx, after, client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(v1alpha1.FieldManager))
+	return after, err
 }
 
 // create creates an object, and its namespace first where that is missing and may be created.

@@ -352,7 +352,7 @@ func (p *pass) performOn(ctx context.Context, s *site) (o outcome) {
 		o.err = s.member.DeleteRun(ctx, s.rawJob)
 		tell("Delete", s.step.Message)
 	case runs.Adjust:
-		o.err = s.member.AdjustRun(ctx, s.rawJob, p.wanted.SizeFor(p.ledger.Last(s.name), s.job), p.wanted.Suspend)
+		o.err = p.adjust(ctx, s)
 		tell("Adjust", p.adjustment(s))
 	case runs.Cleanup:
 		s.gone, o.err = p.r.cleanup(ctx, s.member, p.fmc)
@@ -361,12 +361,31 @@ func (p *pass) performOn(ctx context.Context, s *site) (o outcome) {
 	return o
 }
 
+// adjust sets size and suspension of a Job, or releases one that an earlier pass could not release any more. That has
+// made no pod, so that any pod of its run is of a Job that is gone.
+func (p *pass) adjust(ctx context.Context, s *site) error {
+	last := p.ledger.Last(s.name)
+	if s.job.Unreleased {
+		pod, err := s.member.PodLeft(ctx, p.key(s), last.ID)
+		if err != nil {
+			return err
+		}
+		if pod != "" {
+			return leftoverError{pod}
+		}
+	}
+	_, err := s.member.AdjustRun(ctx, s.rawJob, p.wanted.SizeFor(last, s.job), p.wanted.Suspend)
+	return err
+}
+
 func (p *pass) adjustment(s *site) string {
 	switch s.step.Reason {
 	case v1alpha1.ReasonSuspended:
 		return "suspended; its pods end"
 	case v1alpha1.ReasonResumed:
 		return "resumed"
+	case v1alpha1.ReasonRunStarted:
+		return "released: its pods are made now"
 	default:
 		return fmt.Sprintf("resized from %d to %d pods", s.job.Size, p.wanted.Size)
 	}
@@ -401,11 +420,26 @@ func (p *pass) create(ctx context.Context, s *site) (*batchv1.Job, error) {
 	if err := p.clearForStart(ctx, s, bundle); err != nil {
 		return nil, err
 	}
-	// Writing all of this may have taken long: nothing starts on the word of a hub that has been succeeded.
+	return p.start(ctx, s, bundle.job)
+}
+
+// start creates a run's Job and releases it. Writing what it needs may have taken long, and so may the creation:
+// nothing runs on the word of a hub that has been succeeded.
+func (p *pass) start(ctx context.Context, s *site, want *batchv1.Job) (*batchv1.Job, error) {
+	if !clusters.Unreleased(want) {
+		if err := p.fresh(ctx); err != nil {
+			return nil, err
+		}
+		return s.member.StartRun(ctx, want, p.origin)
+	}
+	job, err := s.member.StartRun(ctx, want, p.origin)
+	if err != nil || p.wanted.Suspend || !clusters.Unreleased(job) {
+		return job, err
+	}
 	if err := p.fresh(ctx); err != nil {
 		return nil, err
 	}
-	return s.member.StartRun(ctx, bundle.job, p.origin)
+	return s.member.AdjustRun(ctx, job, value(job.Spec.Completions), false)
 }
 
 // leftoverError says that a pod of an earlier run is still on the member.

@@ -9,8 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/placement"
 	"github.com/minifleet/minifleet/internal/runs"
+	"github.com/minifleet/minifleet/internal/words"
 )
 
 // leave is why a live run has to leave its member.
@@ -122,7 +124,7 @@ func (p *pass) overdue(ctx context.Context, name string, patience runs.Patience)
 		return leave{}, false
 	}
 	stuck := patience.StuckOn(run, observe(job), p.quorum())
-	if stuck == nil {
+	if stuck == nil || job == nil && p.queued(name) {
 		return leave{}, false
 	}
 	if left := stuck.Until.Sub(p.r.Now()); left > 0 {
@@ -137,7 +139,29 @@ func (p *pass) overdue(ctx context.Context, name string, patience runs.Patience)
 	if stuck == nil || stuck.Until.After(p.r.Now()) {
 		return leave{}, false
 	}
+	if job == nil {
+		if refusal := p.refusal(name); refusal != "" {
+			stuck.Why, stuck.Fact = stuck.Why+": "+refusal, stuck.Fact+": "+refusal
+		}
+	}
 	return leave{stuck.Stop, stuck.Why, stuck.Fact}, true
+}
+
+// refusal is what a member said when it was last asked to create something for the run there; empty if nothing.
+func (p *pass) refusal(member string) string {
+	for _, c := range p.fmc.Status.Clusters {
+		if c.Name == member && c.Reason == v1alpha1.ReasonApplyFailed {
+			return words.Safe(c.Message, words.Note)
+		}
+	}
+	return ""
+}
+
+// queued says whether the Job on a member is released by a queue there, or may be. One that arrives late is, too, so
+// that its run cannot be given up before it was seen.
+func (p *pass) queued(member string) bool {
+	v, err := p.variant(member)
+	return err != nil || clusters.Queued(v.Spec.JobLabels)
 }
 
 // quorum is how many of its pods a MiniCluster needs to begin; 0: all of them.

@@ -188,6 +188,22 @@ var _ = Describe("A live run", func() {
 		Expect(w.rejections(ctx, "stuck")).To(HaveKeyWithValue(w.member("a"), ContainSubstring("it comes last, since run "+first.ID+" had to leave it (NotStarted)")))
 	})
 
+	It("whose Job a member refuses is withdrawn in time, unless a queue there might release one that comes late", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.both(ctx)
+		w.allowNoJobs(ctx)
+		impatient := func(f *v1alpha1.FleetMiniCluster) { f.Spec.Placement.PendingTimeout = &metav1.Duration{Duration: 10 * time.Second} }
+		w.single(ctx, "queued", func(f *v1alpha1.FleetMiniCluster) {
+			impatient(f)
+			f.Spec.MiniCluster.JobLabels = map[string]string{"kueue.x-k8s.io/queue-name": "users"}
+		})
+		w.single(ctx, "refused", impatient)
+		Eventually(w.runsOf).WithArguments(ctx, "refused").Should(Equal([]string{"a Replaced NotStarted", "b Running"}))
+		Expect(w.get(ctx, "refused").Status.Runs[0].Message).To(And(
+			ContainSubstring("withdrawn: its Job could not be created in 10s (pendingTimeout)"), ContainSubstring("exceeded quota: no-jobs")))
+		Expect(w.runsOf(ctx, "queued")).To(Equal([]string{"a Starting"}))
+	})
+
 	It("that does not start in time stays where it is while no other member can take it, and says so", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig(), capacityNone)

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/words"
 )
@@ -24,7 +25,7 @@ func observe(job *batchv1.Job) *runs.Job {
 		Digest: words.Safe(job.Annotations[v1alpha1.AnnotationRunDigest], 64), RerunAt: words.Safe(job.Annotations[v1alpha1.AnnotationRunToken], 253),
 		Deleting: !job.DeletionTimestamp.IsZero(), CompletionTime: job.Status.CompletionTime, StartTime: job.Status.StartTime,
 		Size: size, Suspended: job.Spec.Suspend != nil && *job.Spec.Suspend,
-		SuspendedByUs: job.Annotations[v1alpha1.AnnotationSuspended] == "true",
+		SuspendedByUs: clusters.SuspendedByUs(job), Unreleased: clusters.Unreleased(job),
 		Pods: v1alpha1.PodCounts{
 			Desired: size, Active: job.Status.Active, Ready: value(job.Status.Ready),
 			Succeeded: job.Status.Succeeded, Failed: job.Status.Failed,

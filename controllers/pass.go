@@ -153,7 +153,7 @@ func (p *pass) gather(ctx context.Context) error {
 			return err
 		}
 	}
-	p.findSites(members.Items)
+	p.findSites(ctx, members.Items)
 	return nil
 }
 
@@ -167,7 +167,7 @@ func invalidSpec(errs field.ErrorList) string {
 }
 
 // findSites lists the members that are chosen, and those that may still have something of ours.
-func (p *pass) findSites(members []v1alpha1.MemberCluster) {
+func (p *pass) findSites(ctx context.Context, members []v1alpha1.MemberCluster) {
 	var all []string
 	if p.decision != nil {
 		all = append(all, p.decision.Clusters...)
@@ -179,6 +179,9 @@ func (p *pass) findSites(members []v1alpha1.MemberCluster) {
 	registered := map[string]*v1alpha1.MemberCluster{}
 	for i := range members {
 		registered[members[i].Name] = &members[i]
+		if p.hasJob(ctx, members[i].Name) {
+			all = append(all, members[i].Name)
+		}
 	}
 	slices.Sort(all)
 	for _, name := range slices.Compact(all) {
@@ -188,6 +191,17 @@ func (p *pass) findSites(members []v1alpha1.MemberCluster) {
 		p.sites = append(p.sites, s)
 	}
 	p.wanted.Hold = p.hold()
+}
+
+// hasJob says whether the cache of a member has a Job of ours. A request that was sent long ago may have made it after
+// everything was removed there and the member forgotten.
+func (p *pass) hasJob(ctx context.Context, member string) bool {
+	m, err := p.r.Provider.Member(member)
+	if err != nil {
+		return false
+	}
+	job, err := m.Job(ctx, p.keyOn(m), p.origin, false)
+	return err == nil && job != nil
 }
 
 func (p *pass) locate(s *site, registered *v1alpha1.MemberCluster) {

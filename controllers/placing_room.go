@@ -197,7 +197,7 @@ func (p *pass) settle() {
 	var concerned []string
 	for _, s := range p.sites {
 		last := p.ledger.Last(s.name)
-		if last == nil || last.State.Ended() || s.job != nil && s.job.RunID == last.ID && (s.job.Finished || s.job.SuspendedByUs) {
+		if last == nil || last.State.Ended() || s.job != nil && s.job.RunID == last.ID && (s.job.Finished || s.job.SuspendedByUs && !s.job.Unreleased) {
 			continue
 		}
 		live[s.name] = true

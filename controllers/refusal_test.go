@@ -62,6 +62,21 @@ func deny(ctx context.Context, namespace, group, resource, words string) {
 	}
 }
 
+// allowNoJobs has a quota on alpine that lets no Job be created.
+func (w *world) allowNoJobs(ctx context.Context) *corev1.ResourceQuota {
+	GinkgoHelper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
+	Expect(admins["alpine"].Create(ctx, ns)).To(Succeed())
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "no-jobs"}}
+	quota.Spec.Hard = corev1.ResourceList{"count/jobs.batch": resource.MustParse("0")}
+	Expect(admins["alpine"].Create(ctx, quota)).To(Succeed())
+	Eventually(func() corev1.ResourceList {
+		_ = admins["alpine"].Get(ctx, client.ObjectKeyFromObject(quota), quota)
+		return quota.Status.Hard
+	}).ShouldNot(BeEmpty())
+	return quota
+}
+
 var _ = Describe("A member that refuses", func() {
 	It("for a while, with 429 and 5xx, is asked again with patience, and others do not wait for it", func(ctx SpecContext) {
 		w := newWorld(ctx)
@@ -106,15 +121,7 @@ var _ = Describe("A member that refuses", func() {
 	It("for want of quota, or by admission, is told in the member's own words, and others run", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.both(ctx)
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
-		Expect(admins["alpine"].Create(ctx, ns)).To(Succeed())
-		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "no-jobs"}}
-		quota.Spec.Hard = corev1.ResourceList{"count/jobs.batch": resource.MustParse("0")}
-		Expect(admins["alpine"].Create(ctx, quota)).To(Succeed())
-		Eventually(func() corev1.ResourceList {
-			_ = admins["alpine"].Get(ctx, client.ObjectKeyFromObject(quota), quota)
-			return quota.Status.Hard
-		}).ShouldNot(BeEmpty())
+		quota := w.allowNoJobs(ctx)
 		w.run(ctx, "refused", held)
 		Eventually(w.on).WithArguments(ctx, "refused", "b").Should(Equal("Synced Progressing"))
 		Eventually(func() string { return w.lineOnA(ctx, "refused").Message }).Should(ContainSubstring("exceeded quota: no-jobs"))

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/curve"
 	"github.com/minifleet/minifleet/internal/render"
 )
@@ -70,6 +71,7 @@ func (p *pass) render(s *site, cert []byte) (*rendered, error) {
 	if run != nil {
 		out.job.Annotations[v1alpha1.AnnotationRunDigest] = run.Digest
 		out.job.Annotations[v1alpha1.AnnotationSuspended] = strconv.FormatBool(p.wanted.Suspend)
+		clusters.HoldBack(out.job)
 		if run.RerunAt != "" {
 			out.job.Annotations[v1alpha1.AnnotationRunToken] = run.RerunAt
 		}

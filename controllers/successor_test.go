@@ -64,6 +64,9 @@ var _ = Describe("MiniFleet, paused in the middle of a write and succeeded by an
 	jobDelete := func(req *http.Request) bool {
 		return req.Method == http.MethodDelete && strings.Contains(req.URL.Path, "/jobs/")
 	}
+	jobPatch := func(req *http.Request) bool {
+		return req.Method == http.MethodPatch && strings.Contains(req.URL.Path, "/jobs/")
+	}
 	statusPut := func(req *http.Request) bool {
 		return req.Method == http.MethodPut && strings.HasSuffix(req.URL.Path, "/late/status")
 	}
@@ -83,8 +86,9 @@ var _ = Describe("MiniFleet, paused in the middle of a write and succeeded by an
 		}
 		return lineOf(f)
 	}
-	DescribeTable("changes nothing when it goes on", func(ctx SpecContext, toMember bool, match func(*http.Request) bool, duringEdit bool) {
-		toHub, onAlpine := newGate(labs.Cluster("hub")), newGate(labs.Cluster("alpine"))
+	gates := func() (toHub, onAlpine *gate) {
+		GinkgoHelper()
+		toHub, onAlpine = newGate(labs.Cluster("hub")), newGate(labs.Cluster("alpine"))
 		Expect(minifleet.Kill()).To(Succeed())
 		startMinifleet(toHub.kubeconfig())
 		DeferCleanup(func() {
@@ -92,6 +96,10 @@ var _ = Describe("MiniFleet, paused in the middle of a write and succeeded by an
 			Expect(minifleet.Kill()).To(Succeed())
 			startMinifleet(labs.Cluster("hub").Kubeconfig())
 		})
+		return toHub, onAlpine
+	}
+	DescribeTable("changes nothing when it goes on", func(ctx SpecContext, toMember bool, match func(*http.Request) bool, duringEdit bool) {
+		toHub, onAlpine := gates()
 		w := newWorld(ctx)
 		w.register(ctx, "a", onAlpine.kubeconfig())
 		g := toHub
@@ -129,7 +137,29 @@ var _ = Describe("MiniFleet, paused in the middle of a write and succeeded by an
 	},
 		Entry("while it wrote the first line of the ledger", false, statusPut, false),
 		Entry("while it created the Job", true, jobPost, false),
+		Entry("while it released the Job", true, jobPatch, false),
 		Entry("while it wrote that it would stop the run", false, statusPut, true),
 		Entry("while it deleted the Job", true, jobDelete, true),
 	)
+	It("makes no pod of a run that has gone elsewhere since", func(ctx SpecContext) {
+		_, onAlpine := gates()
+		w := newWorld(ctx)
+		w.register(ctx, "a", onAlpine.kubeconfig())
+		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
+		frozen, thaw := freeze(onAlpine, jobPost)
+		w.single(ctx, "late", nil)
+		Eventually(frozen).Should(BeTrue())
+		succeed()
+		Eventually(w.line).WithArguments(ctx, "late").Should(Equal(running))
+		w.annotate(ctx, v1alpha1.AnnotationDrain, "true")
+		Eventually(w.runsOf).WithArguments(ctx, "late").Should(Equal([]string{"a Replaced Drained", "b Running"}))
+		made, elsewhere := podsMade("alpine", w.name), job(ctx, "basalt", w.name, "late")
+
+		thaw()
+		Eventually(jobsMade).WithArguments("alpine", w.name).Should(Equal(2), "the late one is there")
+		Eventually(func() any { return job(ctx, "alpine", w.name, "late") }).Should(BeNil(), "and is removed")
+		Expect(podsMade("alpine", w.name)).To(Equal(made))
+		Expect(w.runsOf(ctx, "late")).To(Equal([]string{"a Replaced Drained", "b Running"}))
+		Expect(job(ctx, "basalt", w.name, "late")).To(HaveField("UID", elsewhere.UID))
+	})
 })

@@ -240,6 +240,15 @@ func jobsMade(cluster, namespace string) int {
 	}))
 }
 
+// podsMade is how many pods were created in a namespace of a cluster.
+func podsMade(cluster, namespace string) int {
+	GinkgoHelper()
+	return len(audit(cluster, func(e *lab.AuditEvent) bool {
+		return e.Verb == "create" && e.Object != nil && e.Object.Resource == "pods" && e.Object.Subresource == "" &&
+			e.Object.Namespace == namespace && e.Response.Code == 201
+	}))
+}
+
 // jobsDeleted is how often anybody asked a cluster to delete Jobs in a namespace.
 func jobsDeleted(cluster, namespace string) int {
 	GinkgoHelper()

@@ -32,9 +32,11 @@ const (
 	AnnotationRunDigest = "minifleet.dev/run-digest"
 	AnnotationRunToken  = "minifleet.dev/run-token"
 
-	// AnnotationSuspended is "true" on a Job that MiniFleet has suspended. One that somebody else has, such as
-	// an admission controller that queues Jobs, is not resumed.
+	// AnnotationSuspended is "true" on a Job that MiniFleet has suspended, and SuspendedUnreleased on one that it
+	// has created and not let go yet. A Job that somebody else has suspended, such as an admission controller
+	// that queues Jobs, is not resumed.
 	AnnotationSuspended = "minifleet.dev/suspended"
+	SuspendedUnreleased = "unreleased"
 
 	// AnnotationSourcePath is the file in Git (PATH or PATH#INDEX) that declares a hub object.
 	AnnotationSourcePath = "minifleet.dev/source-path"

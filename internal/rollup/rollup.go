@@ -196,7 +196,7 @@ func runHealth(in Input, m Member) v1alpha1.HealthStatus {
 		return v1alpha1.Suspended
 	case m.Lost != nil:
 		return v1alpha1.HealthUnknown
-	case m.Job != nil && m.Job.Suspended:
+	case m.Job != nil && m.Job.Suspended && !m.Job.Unreleased:
 		return v1alpha1.Suspended
 	default:
 		return v1alpha1.Progressing

@@ -185,6 +185,28 @@ func TestCrashesStartNothingTwice(t *testing.T) {
 	}
 }
 
+// Nor does a request that arrives at any later time, from a hub that was succeeded or had given it up, run anything
+// that is over, or anything a second time.
+func TestLateRequestsRunNothing(t *testing.T) {
+	for name, s := range stories {
+		t.Run(name, func(t *testing.T) {
+			s.explore(t, faults{late: true, meddle: len(s) == 1}, func(w *world) {
+				for id, n := range w.executed {
+					if n > 1 && !s.suspends() {
+						t.Fatalf("run %s executed %d times: %s", id, n, w.key())
+					}
+				}
+				live(t, w)
+			})
+		})
+	}
+}
+
+// suspends says whether a story ends executions and lets them go on.
+func (s story) suspends() bool {
+	return slices.ContainsFunc(s, func(w runs.Wanted) bool { return w.Suspend })
+}
+
 // live checks that what executes is the one run that the ledger calls live, or one that the hub has
 // decided to stop.
 func live(t *testing.T, w *world) {
@@ -192,7 +214,7 @@ func live(t *testing.T, w *world) {
 	if n := len(w.ledger.Live()); n > 1 {
 		t.Fatalf("%d live lines: %s", n, w.key())
 	}
-	if w.stray != "" && w.ledger.Ended(w.stray) && w.created[w.stray] > 0 && w.noted(w.stray) {
+	if w.stray != "" && w.ledger.Ended(w.stray) && w.created[w.stray] > 0 {
 		t.Fatalf("run %s is called over while a pod of it runs: %s", w.stray, w.key())
 	}
 	if w.job == nil || !w.job.executing {
@@ -270,9 +292,9 @@ func TestMeddlingRepeatsNothing(t *testing.T) {
 	})
 }
 
-// A request to create that arrives when its run is over may start what nobody wants any more: it is
-// stopped, and it is not taken for a new run.
-func TestLateCreateIsStopped(t *testing.T) {
+// A request to create that arrives when its run is over makes a Job that nobody wants any more: it never runs, it is
+// removed, and it is not taken for a new run.
+func TestLateCreateRunsNothing(t *testing.T) {
 	cases := map[string]struct {
 		story  story
 		faults faults
@@ -293,6 +315,9 @@ func lateCreate(t *testing.T, s story, f faults) {
 			return
 		}
 		found = true
+		if !w.job.Unreleased {
+			t.Errorf("it may run: %s", w.key())
+		}
 		lines := len(w.ledger)
 		c := w.clone()
 		if !c.hub(s[w.wants]) || c.job == nil && len(c.ledger) == lines {

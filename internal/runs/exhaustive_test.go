@@ -33,6 +33,11 @@ func (s situation) next() runs.Step {
 func (s situation) ledgerLive() bool { return s.last != nil && !s.last.State.Ended() }
 func (s situation) jobLive() bool    { return s.job != nil && !s.job.Finished }
 func (s situation) own() bool        { return s.job != nil && s.last != nil && s.job.RunID == s.last.ID }
+
+// mayRelease says whether the ledger calls the run of this very Job live.
+func (s situation) mayRelease() bool {
+	return s.ledgerLive() && s.own() && (s.last.JobUID == "" || string(s.last.JobUID) == s.job.UID)
+}
 func (s situation) jobEnded() bool {
 	if s.own() {
 		return s.last.State.Ended()
@@ -93,7 +98,9 @@ func everyLast() []*v1alpha1.Run {
 	lost.LostTime = &metav1.Time{}
 	byUser := line("a", v1alpha1.RunStopping)
 	byUser.Stop = v1alpha1.StopCancelled
-	out = append(out, lost, byUser)
+	withJob := line("a", v1alpha1.RunRunning)
+	withJob.JobUID = "first"
+	out = append(out, lost, byUser, withJob)
 	for _, state := range []v1alpha1.RunState{
 		v1alpha1.RunStarting, v1alpha1.RunRunning, v1alpha1.RunStopping, v1alpha1.RunSucceeded, v1alpha1.RunFailed, v1alpha1.RunReplaced, v1alpha1.RunCancelled,
 	} {
@@ -112,9 +119,14 @@ func everyJob() []*runs.Job {
 				for _, outcome := range []struct{ finished, succeeded bool }{{false, false}, {true, false}, {true, true}} {
 					out = append(out, &runs.Job{
 						RunID: id, Digest: "1", Size: 2, Deleting: deleting, Suspended: suspended.is, SuspendedByUs: suspended.byUs,
-						Finished: outcome.finished, Succeeded: outcome.succeeded,
+						Finished: outcome.finished, Succeeded: outcome.succeeded, UID: "first",
 					})
 				}
+			}
+			for _, uid := range []string{"first", "second"} {
+				out = append(out, &runs.Job{
+					RunID: id, Digest: "1", Size: 2, Deleting: deleting, Suspended: true, SuspendedByUs: true, Unreleased: true, UID: uid,
+				})
 			}
 		}
 	}
@@ -157,14 +169,19 @@ func TestNextExhaustively(t *testing.T) {
 		},
 		"a live Job is deleted only if its run is over, or outdated and to be replaced": func(s situation, n runs.Step) bool {
 			return n.Action != runs.DeleteJob || !s.jobLive() || s.jobEnded() ||
-				s.own() && s.last.State == v1alpha1.RunStopping
+				s.own() && s.last.State == v1alpha1.RunStopping || s.job.Unreleased && !s.mayRelease()
 		},
 		"the Job of what has run for what is wanted stays, unless it is to be cleaned up or tried again": func(s situation, n runs.Step) bool {
 			return n.Action != runs.DeleteJob || s.wanted.Cleanup || s.wanted.WillRetry(s.last) || !s.own() || s.jobLive() || !s.jobEnded() || !s.wanted.IsCurrent(s.last)
 		},
-		"a run is stopped only if it is live, and cancelled, has to leave, or is outdated and to be replaced": func(s situation, n runs.Step) bool {
+		"a run is stopped only if it is live, and cancelled, has to leave, or is outdated and to be replaced or not begun": func(s situation, n runs.Step) bool {
 			return n.Action != runs.Stop || s.ledgerLive() && s.own() &&
-				(s.cancelled() || s.wanted.Leave != "" || s.wanted.OnChange == v1alpha1.Replace && !s.wanted.IsCurrent(s.last))
+				(s.cancelled() || s.wanted.Leave != "" || s.wanted.OnChange == v1alpha1.Replace && !s.wanted.IsCurrent(s.last) ||
+					s.job.Unreleased && (!s.wanted.IsCurrent(s.last) || !s.wanted.Chosen))
+		},
+		"a Job that was never released is neither released nor adopted, unless it is that of a live run, current and chosen": func(s situation, n runs.Step) bool {
+			return s.job == nil || !s.job.Unreleased || n.Action != runs.Adopt &&
+				(n.Action != runs.Adjust || s.mayRelease() && s.wanted.IsCurrent(s.last) && s.wanted.Chosen)
 		},
 		"a run is called cancelled only if a person has cancelled it": func(s situation, n runs.Step) bool {
 			return n.State != v1alpha1.RunCancelled || s.cancelled() || s.last.Stop == v1alpha1.StopCancelled

@@ -65,12 +65,30 @@ type Stuck struct {
 	Until time.Time
 }
 
-// StuckOn says whether a live run is waiting for its pods to run, and for how long it may; nil if it is not, or may
-// for ever.
+// StuckOn says whether a live run is waiting for its Job to be created or for its pods to run, and for how long it may;
+// nil if it is not, or may for ever.
 func (p Patience) StuckOn(run *v1alpha1.Run, j *Job, quorum int32) *Stuck {
-	if run == nil || run.State != v1alpha1.RunRunning || run.StartTime == nil || !tells(run, j) || j.SuspendedByUs {
+	switch {
+	case run == nil || run.StartTime == nil:
+		return nil
+	case run.State == v1alpha1.RunStarting && j == nil:
+		return p.refused(run)
+	case run.State == v1alpha1.RunRunning && tells(run, j) && !j.SuspendedByUs:
+		return p.idle(run, j, quorum)
+	default:
 		return nil
 	}
+}
+
+func (p Patience) refused(run *v1alpha1.Run) *Stuck {
+	if p.Pending == 0 {
+		return nil
+	}
+	fact := fmt.Sprintf("its Job could not be created in %s (pendingTimeout)", p.Pending)
+	return &Stuck{v1alpha1.StopNotStarted, "withdrawn: " + fact, fact, run.StartTime.Add(p.Pending)}
+}
+
+func (p Patience) idle(run *v1alpha1.Run, j *Job, quorum int32) *Stuck {
 	switch {
 	case run.RunningTime == nil && p.Pending > 0 && !Running(j, quorum):
 		since := latest(run.StartTime, j.StartTime, run.PendingSince) // it may have been resumed, or queued again

@@ -103,6 +103,8 @@ func TestStuck(t *testing.T) {
 		"finished":                            {times(nil, nil, nil), job("a", failed), 0, both, "", nil},
 		"not there":                           {times(nil, nil, nil), nil, 0, both, "", nil},
 		"another run's":                       {times(nil, nil, nil), job("b"), 0, both, "", nil},
+		"refused by the member":               {starting, nil, 0, both, v1alpha1.StopNotStarted, at(10)},
+		"refused by the member all the time":  {starting, nil, 0, runs.Patience{Lost: time.Second}, "", nil},
 		"not known to have been made":         {starting, job("a"), 0, both, "", nil},
 		"of a version that did not note that": {*line("a", v1alpha1.RunRunning), job("a"), 0, both, "", nil},
 	}

@@ -79,9 +79,10 @@ type Job struct {
 	// StartTime is when the member began to make its pods, since it was last resumed.
 	StartTime *metav1.Time
 	Size      int32
-	// Suspended says that the Job is suspended, SuspendedByUs that MiniFleet did it.
-	Suspended, SuspendedByUs bool
-	Pods                     v1alpha1.PodCounts
+	// Suspended says that the Job is suspended, SuspendedByUs that MiniFleet did it. Unreleased says that it has
+	// been so since it was created: it has made no pod, and nothing is lost with it.
+	Suspended, SuspendedByUs, Unreleased bool
+	Pods                                 v1alpha1.PodCounts
 }
 
 // Input is all that a decision depends on.
@@ -148,6 +149,7 @@ type rule struct {
 var rules = []rule{
 	// A live run in the ledger.
 	{"its Job has ended: the result goes into the ledger", jobEnded},
+	{"a Job made for it late, in place of the one it had: remove it", madeLate},
 	{"its Job is gone, but a pod of it may still run: wait until that is gone", podsLeft},
 	{"its Job was seen before and is gone: it has failed, and is not silently repeated", jobVanished},
 	{"its Job is being deleted: wait until its pods are gone", jobDeleting},
@@ -157,7 +159,8 @@ var rules = []rule{
 	{"it has to leave its member and no Job was ever made: give it up", leavingUnstarted},
 	{"it has to leave its member: stop it", leavingLive},
 	{"it is outdated and no Job was ever made: give it up", outdatedUnstarted},
-	{"it is suspended or is to be: that goes for an outdated run too", adjustSuspension},
+	{"it is outdated and its Job was never released: replace it", outdatedUnreleased},
+	{"it is suspended, or not released yet, or is to be suspended: that goes for an outdated run too", adjustSuspension},
 	{"it is outdated: replace it if asked to, else let it end", outdatedLive},
 	{"its Job does not exist yet: create it", createJob},
 	{"another run's Job stands in its place: remove it if that run has ended, else wait", wrongJob},
@@ -165,6 +168,7 @@ var rules = []rule{
 	{"its Job is as wanted", liveAsWanted},
 	// No live run in the ledger.
 	{"a Job that the ledger says is over is still live: stop it", zombie},
+	{"the member has a Job of ours that the ledger does not know, and that was never released: remove it", unreleased},
 	{"the member has a Job of ours that the ledger does not know: adopt it, do not run beside it", adopt},
 	{"a live Job of ours has lost its run's label: leave it to end", unlabelled},
 	{"the member has left the placement: clean up", leave},
@@ -206,6 +210,14 @@ func jobEnded(in *Input) (Step, bool) {
 		return finish(v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded, in.Job.Message), true
 	}
 	return finish(v1alpha1.RunFailed, v1alpha1.ReasonRunFailed, in.Job.Message), true
+}
+
+func madeLate(in *Input) (Step, bool) {
+	if !in.live() || !in.hasRunsJob() || !in.Job.Unreleased || in.Job.Deleting || in.Last.JobUID == "" || string(in.Last.JobUID) == in.Job.UID {
+		return Step{}, false
+	}
+	return Step{Action: DeleteJob, Reason: v1alpha1.ReasonCleanedUp,
+		Message: "removing a Job that was made after the one that the run had, and never released"}, true
 }
 
 func podsLeft(in *Input) (Step, bool) {
@@ -306,6 +318,15 @@ func outdatedUnstarted(in *Input) (Step, bool) {
 	return over(v1alpha1.StopChanged, "replaced before it started"), true
 }
 
+func outdatedUnreleased(in *Input) (Step, bool) {
+	if !in.live() || !in.hasRunsJob() || !in.Job.Unreleased || (in.current() && in.Wanted.Chosen) {
+		return Step{}, false
+	}
+	step := over(v1alpha1.StopChanged, "replaced before it started")
+	step.Action, step.State = Stop, v1alpha1.RunStopping
+	return step, true
+}
+
 func outdatedLive(in *Input) (Step, bool) {
 	if !in.live() || !in.hasRunsJob() || in.current() {
 		return Step{}, false
@@ -332,7 +353,7 @@ func wrongJob(in *Input) (Step, bool) {
 	if in.Job.Deleting {
 		return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the Job of an earlier run is being deleted; waiting until its pods are gone"}, true
 	}
-	if in.Job.Finished || in.Ended(in.Job.RunID) {
+	if in.Job.Finished || in.Job.Unreleased || in.Ended(in.Job.RunID) {
 		return Step{Action: DeleteJob, Reason: v1alpha1.ReasonCleanedUp, Message: "removing the Job of an earlier run"}, true
 	}
 	return Step{Action: Nothing, Reason: v1alpha1.ReasonWaitingForCompletion,
@@ -347,10 +368,14 @@ func adjustSuspension(in *Input) (Step, bool) {
 	if !in.current() && in.Wanted.OnChange == v1alpha1.Replace {
 		return Step{}, false
 	}
-	if in.Wanted.Suspend {
+	switch {
+	case in.Wanted.Suspend:
 		return Step{Action: Adjust, Reason: v1alpha1.ReasonSuspended}, true
+	case in.Job.Unreleased:
+		return Step{Action: Adjust, Reason: v1alpha1.ReasonRunStarted}, true
+	default:
+		return Step{Action: Adjust, Reason: v1alpha1.ReasonResumed}, true
 	}
-	return Step{Action: Adjust, Reason: v1alpha1.ReasonResumed}, true
 }
 
 func adjustSize(in *Input) (Step, bool) {
@@ -384,6 +409,13 @@ func zombie(in *Input) (Step, bool) {
 		return Step{Action: DeleteJob, Reason: v1alpha1.ReasonCleanedUp, Message: "stopping a Job of a run that is over"}, true
 	}
 	return Step{}, false
+}
+
+func unreleased(in *Input) (Step, bool) {
+	if in.Job == nil || !in.Job.Unreleased || in.Job.Deleting {
+		return Step{}, false
+	}
+	return Step{Action: DeleteJob, Reason: v1alpha1.ReasonCleanedUp, Message: "removing a Job that was never released, of a run that the ledger does not know"}, true
 }
 
 func unlabelled(in *Input) (Step, bool) {

@@ -2,9 +2,10 @@ package runs_test
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/runs"
@@ -23,10 +24,9 @@ type world struct {
 	uids     int
 
 	// What has happened so far.
-	created  map[string]int  // Jobs made on the member, by run
-	executed map[string]int  // executions started on the member, by run
-	meddled  bool            // somebody has deleted a Job on the member
-	seen     map[string]bool // runs that the ledger has called Running
+	created  map[string]int // Jobs made on the member, by run
+	executed map[string]int // executions started on the member, by run
+	meddled  bool           // somebody has deleted a Job on the member
 }
 
 // modelJob is a Job as its member sees it.
@@ -45,7 +45,7 @@ type request struct {
 }
 
 func newWorld() *world {
-	return &world{created: map[string]int{}, executed: map[string]int{}, seen: map[string]bool{}}
+	return &world{created: map[string]int{}, executed: map[string]int{}}
 }
 
 func (w *world) clone() *world {
@@ -55,7 +55,7 @@ func (w *world) clone() *world {
 		j := *w.job
 		c.job = &j
 	}
-	c.created, c.executed, c.seen = map[string]int{}, map[string]int{}, maps.Clone(w.seen)
+	c.created, c.executed = map[string]int{}, map[string]int{}
 	for k, v := range w.created {
 		c.created[k] = v
 	}
@@ -70,11 +70,11 @@ func (w *world) key() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d %t %v %v %s", w.wants, w.meddled, w.created, w.executed, w.stray)
 	for _, r := range w.ledger {
-		fmt.Fprintf(&b, "|%s %s %s %d %s", r.ID, r.RerunAt, r.State, r.Attempt, r.Stop)
+		fmt.Fprintf(&b, "|%s %s %s %d %s %t", r.ID, r.RerunAt, r.State, r.Attempt, r.Stop, w.job != nil && string(r.JobUID) == w.job.UID)
 	}
 	if w.job != nil {
 		j := w.job
-		fmt.Fprintf(&b, "|Job %s %d %t %t %t %t %t", j.RunID, j.Size, j.Suspended, j.executing, j.Deleting, j.Finished, j.Succeeded)
+		fmt.Fprintf(&b, "|Job %s %d %t %t %t %t %t %t", j.RunID, j.Size, j.Suspended, j.Unreleased, j.executing, j.Deleting, j.Finished, j.Succeeded)
 	}
 	if r := w.inFlight; r != nil {
 		fmt.Fprintf(&b, "|request %s %s %d %t %t", r.action, r.create.RunID, r.size, r.suspend, w.job != nil && w.job.UID == r.uid)
@@ -132,7 +132,7 @@ func (w *world) record(wanted runs.Wanted) bool {
 			return false
 		}
 		set(v1alpha1.RunRunning)
-		w.seen[last.ID] = true
+		w.last().JobUID = types.UID(w.job.UID)
 	}
 	return true
 }
@@ -150,7 +150,7 @@ func (w *world) request(wanted runs.Wanted) *request {
 			return nil // no run starts beside pods of another
 		}
 		r.create = runs.Job{
-			RunID: w.last().ID, Digest: w.last().Digest, RerunAt: w.last().RerunAt, Size: wanted.Size, Suspended: wanted.Suspend, SuspendedByUs: wanted.Suspend,
+			RunID: w.last().ID, Digest: w.last().Digest, RerunAt: w.last().RerunAt, Size: wanted.Size, Suspended: true, SuspendedByUs: true, Unreleased: true,
 		}
 		return r
 	case runs.Adjust:
@@ -179,7 +179,7 @@ func (w *world) land(r *request) bool {
 	case w.job == nil || w.job.UID != r.uid:
 		return false
 	case r.action == runs.Adjust:
-		w.job.Size, w.job.Suspended, w.job.SuspendedByUs = r.size, r.suspend, r.suspend
+		w.job.Size, w.job.Suspended, w.job.SuspendedByUs, w.job.Unreleased = r.size, r.suspend, r.suspend, false
 		w.job.executing = w.job.executing && !r.suspend
 		return true
 	default:
@@ -237,7 +237,3 @@ func (w *world) settle(wanted runs.Wanted) bool {
 	}
 	return false
 }
-
-// noted says whether the hub has seen the run's Job: one that was given up before that may have a request on
-// its way, whose Job is stopped when it is seen.
-func (w *world) noted(run string) bool { return w.seen[run] }
