@@ -80,7 +80,7 @@ func (s *story) ran(run, member string, from, to int, changes ...func(*job)) *st
 	first := newStory().wanted(1).fleets["owner"].versions[0].wish()
 	j := &job{
 		name: "app", uid: types.UID(fmt.Sprint("uid-", len(s.jobs))), owner: "owner", run: run, member: member,
-		creates: 1, created: second(from), seen: second(1000), wish: first, succeeded: true,
+		creates: 1, created: second(from), seen: second(1000), wish: first, released: true, succeeded: true,
 	}
 	if to > 0 {
 		j.finished = second(to)
@@ -92,6 +92,7 @@ func (s *story) ran(run, member string, from, to int, changes ...func(*job)) *st
 	return s
 }
 
+func unreleased(j *job)   { j.released = false }
 func createdTwice(j *job) { j.creates = 2 }
 func ofAnother(j *job) {
 	j.wish = newStory().wanted(1, changed).fleets["owner"].versions[0].wish()
@@ -148,7 +149,8 @@ func TestInvariants(t *testing.T) {
 		"repeated too often":          {newStory().wanted(1, retried).ran("run-1", "alpine", 2, 3).ran("run-2", "alpine", 4, 5).ran("run-3", "alpine", 6, 7), "D3"},
 		"wished again":                {newStory().wanted(1).wanted(4, changed).wanted(5).ran("run-1", "alpine", 2, 3).ran("run-2", "alpine", 6, 7), ""},
 		"never wished":                {newStory().wanted(1).ran("run-1", "alpine", 2, 3, ofAnother), "D3"},
-		"a late request":              {newStory().wanted(1).wanted(2, ledger(v1alpha1.RunReplaced)).ran("run-1", "alpine", 3, 4).ran("run-2", "alpine", 5, 6), ""},
+		"a late request":              {newStory().wanted(1).wanted(2, ledger(v1alpha1.RunReplaced)).ran("run-1", "alpine", 3, 4).ran("run-2", "alpine", 5, 6), "D3"},
+		"one that is never released":  {newStory().wanted(1).wanted(2, ledger(v1alpha1.RunReplaced)).ran("run-1", "alpine", 3, 4, unreleased).ran("run-2", "alpine", 5, 6), ""},
 
 		"written ahead":      {newStory().wanted(1).wanted(2, ledger(v1alpha1.RunStarting)).since(1).ran("run-1", "alpine", 3, 4), ""},
 		"written afterwards": {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunRunning)).since(1).ran("run-1", "alpine", 2, 4), "D4"},

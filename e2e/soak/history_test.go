@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/hack/lab"
 	"github.com/minifleet/minifleet/internal/runs"
 )
@@ -51,6 +52,7 @@ type job struct {
 	creates                  int // requests that created it
 	created, seen            time.Time
 	finished, deleting, gone time.Time // zero: not, as far as is known
+	released                 bool      // pods of it could be made
 	succeeded                bool
 	stays                    bool // it is still there in the end
 	requests                 []string
@@ -231,6 +233,7 @@ func first(known, now time.Time) time.Time {
 }
 
 func (j *job) observe(obj *batchv1.Job, e *lab.AuditEvent) {
+	j.released = j.released || !clusters.Unreleased(obj)
 	for _, c := range obj.Status.Conditions {
 		if c.Status != corev1.ConditionTrue || c.Type != batchv1.JobComplete && c.Type != batchv1.JobFailed || !j.finished.IsZero() {
 			continue

@@ -30,9 +30,9 @@ var invariants = []struct {
 	{"U3: nothing that a live Job needs is deleted", (*history).keepsSupport},
 }
 
-// ours are the Jobs that MiniFleet made, oldest first.
+// ours are the Jobs that MiniFleet made and let run, oldest first.
 func (h *history) ours() []*job {
-	out := slices.DeleteFunc(slices.Collect(maps.Values(h.jobs)), func(j *job) bool { return h.fleets[j.owner] == nil })
+	out := slices.DeleteFunc(slices.Collect(maps.Values(h.jobs)), func(j *job) bool { return h.fleets[j.owner] == nil || !j.released })
 	slices.SortFunc(out, func(a, b *job) int { return a.created.Compare(b.created) })
 	return out
 }
@@ -108,9 +108,6 @@ func (h *history) asOftenAsAsked() []string {
 	counts := map[key][]*job{}
 	for _, j := range h.ours() {
 		f := h.fleets[j.owner]
-		if f.calledOver(j.run, j.created) {
-			continue // a request that was still on its way; MiniFleet stops such a Job
-		}
 		k := key{j.owner, j.member, j.wish}
 		if f.single() {
 			k.member = "" // it is on one of them
