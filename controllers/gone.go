@@ -28,13 +28,23 @@ func (p *pass) declareGone(members []v1alpha1.MemberCluster) {
 				continue
 			}
 		}
-		if _, err := p.r.Provider.Member(run.Cluster); err == nil {
-			continue // it can be asked, and knows better
+		if p.mayAnswer(run.Cluster, members) {
+			continue // it knows better
 		}
 		run.State, run.Stop, run.CompletionTime = v1alpha1.RunReplaced, v1alpha1.StopDeclaredGone, p.now()
 		run.Message = "declared gone (" + how + ") while its member could not be asked"
 		p.note("Warning", v1alpha1.ReasonRunReplaced, "Finish", run.Cluster, run.ID, fmt.Sprintf("%s: run %s %s", run.Cluster, run.ID, run.Message))
 	}
+}
+
+// mayAnswer says whether a member can be asked, or may be about to: the hub has just started, say, and the first
+// attempt to connect it has not ended yet.
+func (p *pass) mayAnswer(name string, members []v1alpha1.MemberCluster) bool {
+	if _, err := p.r.Provider.Member(name); err == nil {
+		return true
+	}
+	i := slices.IndexFunc(members, func(m v1alpha1.MemberCluster) bool { return m.Name == name })
+	return i >= 0 && p.connecting(&members[i])
 }
 
 // goneWith says how a person has declared that a run's member is gone with all that ran there; empty if nobody

@@ -214,12 +214,11 @@ func (p *pass) locate(s *site, registered *v1alpha1.MemberCluster) {
 		p.checkIdentity(s)
 		return
 	}
-	state, known := p.r.Provider.State(s.name)
-	refused := meta.IsStatusConditionFalse(registered.Status.Conditions, v1alpha1.ConditionReady)
-	if known && state.Reason == v1alpha1.ReasonConnecting || !known && !refused {
+	if p.connecting(registered) {
 		s.still, s.connecting = true, true
 		return
 	}
+	state, _ := p.r.Provider.State(s.name)
 	s.heard = state.LastHeard
 	reason, message := state.Reason, state.Message
 	if reason == "" {
@@ -232,6 +231,13 @@ func (p *pass) locate(s *site, registered *v1alpha1.MemberCluster) {
 		s.heard = registered.Status.LastHeardTime.Time
 	}
 	s.lost = &rollup.Problem{Reason: reason, Message: message}
+}
+
+// connecting says whether the first attempt to reach a member has not ended yet.
+func (p *pass) connecting(m *v1alpha1.MemberCluster) bool {
+	state, known := p.r.Provider.State(m.Name)
+	refused := meta.IsStatusConditionFalse(m.Status.Conditions, v1alpha1.ConditionReady)
+	return known && state.Reason == v1alpha1.ReasonConnecting || !known && !refused
 }
 
 // checkIdentity makes sure that a live run is looked for in the cluster that it was started in: another one

@@ -6,6 +6,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/hack/lab"
 )
 
@@ -19,6 +20,8 @@ var _ = Describe("A restart of MiniFleet", func() {
 		Eventually(w.line).WithArguments(ctx, "done").Should(Equal("True Succeeded Synced Healthy 1/1"))
 		Eventually(w.line).WithArguments(ctx, "live").Should(Equal("True Synced Synced Progressing 1/1"))
 		Consistently(w.line).WithArguments(ctx, "live").Should(Equal("True Synced Synced Progressing 1/1"))
+		// Of one that can be asked that means nothing, also while it is being connected.
+		annotate(ctx, w, "live", v1alpha1.AnnotationRunGone, w.get(ctx, "live").Status.Runs[0].ID)
 		before := writesAbout("hub", w.name)
 		told := events(ctx, "live")
 		Expect(minifleet.Kill()).To(Succeed())
