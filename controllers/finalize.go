@@ -89,7 +89,7 @@ func (r *FleetMiniClusterReconciler) cleanMembers(ctx context.Context, fmc *v1al
 		waiting []pending
 		errs    []error
 	)
-	for _, name := range everUsed(fmc) {
+	for _, name := range r.everUsed(ctx, fmc) {
 		wg.Go(func() {
 			why, away, err := r.cleanMember(ctx, fmc, name)
 			mu.Lock()
@@ -133,7 +133,7 @@ func (r *FleetMiniClusterReconciler) cleanMember(ctx context.Context, fmc *v1alp
 }
 
 // everUsed are the members that may have something of this object.
-func everUsed(fmc *v1alpha1.FleetMiniCluster) []string {
+func (r *FleetMiniClusterReconciler) everUsed(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) []string {
 	var names []string
 	for _, c := range fmc.Status.Clusters {
 		names = append(names, c.Name)
@@ -141,6 +141,7 @@ func everUsed(fmc *v1alpha1.FleetMiniCluster) []string {
 	// A member is in the list above until everything is gone from it, unless its first run is only in the
 	// ledger yet.
 	names = append(names, runs.Ledger(fmc.Status.Runs).Live()...)
+	names = append(names, r.returned(ctx, fmc, names)...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
@@ -63,6 +65,23 @@ func goneWith(run *v1alpha1.Run, members []v1alpha1.MemberCluster) string {
 		return ""
 	}
 	return "annotation " + v1alpha1.AnnotationMemberGone + " of MemberCluster " + m.Name
+}
+
+// returned are members that are not known to have anything of a FleetMiniCluster, and on which the caches show a Job
+// of it: each was registered anew, with a run that was given up meanwhile. They are in the ledger.
+func (r *FleetMiniClusterReconciler) returned(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, known []string) []string {
+	var names []string
+	for i := range fmc.Status.Runs {
+		m, err := r.Provider.Member(fmc.Status.Runs[i].Cluster)
+		if err != nil || slices.Contains(known, m.Name) {
+			continue // it is looked at when it is connected
+		}
+		key := types.NamespacedName{Namespace: m.TargetNamespace(fmc.Namespace), Name: fmc.Name}
+		if job, err := m.Job(ctx, key, r.origin(fmc), false); err == nil && job != nil {
+			names = append(names, m.Name)
+		}
+	}
+	return names
 }
 
 // runIDs are the ids in an annotation.

@@ -290,6 +290,22 @@ var _ = Describe("A member that is deleted with deletionPolicy Orphan", func() {
 		}
 		Expect(w.line(ctx, "done")).To(Equal("True Succeeded Synced Healthy 2/2"))
 	})
+
+	It("is told to stop a run that was given up meanwhile, when it is registered anew", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.both(ctx)
+		w.single(ctx, "live", nil)
+		w.podsRun(ctx, "live", "1/1")
+		Expect(hub.Delete(ctx, w.memberCluster(ctx, "a"))).To(Succeed())
+		Eventually(w.registered).WithArguments(ctx, "a").Should(BeFalse())
+		annotate(ctx, w, "live", v1alpha1.AnnotationRunGone, w.get(ctx, "live").Status.Runs[0].ID)
+		Eventually(w.runsOf).WithArguments(ctx, "live").Should(Equal([]string{"a Replaced DeclaredGone", "b Running"}))
+		Expect(job(ctx, "alpine", w.name, "live")).NotTo(BeNil())
+		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
+		Eventually(func() any { return job(ctx, "alpine", w.name, "live") }).Should(BeNil())
+		Eventually(w.line).WithArguments(ctx, "live").Should(Equal(running))
+		Expect(w.runsOf(ctx, "live")).To(Equal([]string{"a Replaced DeclaredGone", "b Running"}))
+	})
 })
 
 var _ = Describe("The condition Drained", func() {

@@ -176,6 +176,7 @@ func (p *pass) findSites(ctx context.Context, members []v1alpha1.MemberCluster) 
 		all = append(all, c.Name)
 	}
 	all = append(all, p.ledger.Live()...)
+	all = append(all, p.r.returned(ctx, p.fmc, all)...)
 	registered := map[string]*v1alpha1.MemberCluster{}
 	for i := range members {
 		registered[members[i].Name] = &members[i]
