@@ -115,7 +115,7 @@ func (p *pass) look(ctx context.Context, s *site) {
 	p.learnExit(ctx, s, last)
 	wanted := p.wanted
 	wanted.Chosen, wanted.Cleanup = s.chosen, p.tidies(s, last)
-	wanted.Leave, wanted.LeaveWhy = p.leaves[s.name].stop, p.leaves[s.name].why
+	wanted.Leave, wanted.LeaveWhy, wanted.NoFailover = p.leaves[s.name].stop, p.leaves[s.name].why, p.noFailover
 	if p.problem != nil {
 		// Nothing is started, and nothing that is live is touched, on the strength of a spec that is wrong.
 		wanted.Hold, wanted.OnChange = p.problem.Message, v1alpha1.AfterCompletion

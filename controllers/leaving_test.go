@@ -279,16 +279,27 @@ var _ = Describe("A live run", func() {
 		w := newWorld(ctx)
 		proxy := w.bothCuttable(ctx)
 		w.single(ctx, "goes-on", failover(v1alpha1.FenceProvenGone))
+		w.single(ctx, "deleted", failover(v1alpha1.FenceProvenGone))
 		Eventually(w.line).WithArguments(ctx, "goes-on").Should(Equal(running))
+		Eventually(w.line).WithArguments(ctx, "deleted").Should(Equal(running))
 		Expect(proxy.SetMode(lab.Refuse)).To(Succeed())
 		Eventually(func() *metav1.Time { return w.get(ctx, "goes-on").Status.Runs[0].LostTime }).ShouldNot(BeNil())
 		Expect(w.lineOnA(ctx, "goes-on").Message).To(And(ContainSubstring("starts elsewhere once it is proven gone"),
 			ContainSubstring("kubectl annotate --overwrite -n "+w.name+" fmc goes-on minifleet.dev/run-gone="+w.get(ctx, "goes-on").Status.Runs[0].ID)))
 		Consistently(w.runsOf, 5*time.Second).WithArguments(ctx, "goes-on").Should(Equal([]string{"a Running"}))
+		// What failover is no longer asked for is not made up for elsewhere, although it was noted as lost.
+		Eventually(func() *metav1.Time { return w.get(ctx, "deleted").Status.Runs[0].LostTime }).ShouldNot(BeNil())
+		Eventually(func() error {
+			f := w.get(ctx, "deleted")
+			f.Spec.Placement.Failover = nil
+			return hub.Update(ctx, f)
+		}).Should(Succeed())
+		Expect(admins["alpine"].Delete(ctx, job(ctx, "alpine", w.name, "deleted"), client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 		Expect(proxy.SetMode(lab.Pass)).To(Succeed())
+		Eventually(w.runsOf).WithArguments(ctx, "deleted").Should(Equal([]string{"a Failed"}))
 		Eventually(w.line).WithArguments(ctx, "goes-on").Should(Equal(running))
 		Expect(w.get(ctx, "goes-on").Status.Runs).To(ConsistOf(HaveField("LostTime", BeNil())))
-		Expect(jobsMade("alpine", w.name)).To(Equal(1))
+		Expect(jobsMade("alpine", w.name)).To(Equal(2))
 		Expect(jobsMade("basalt", w.name)).To(BeZero())
 	})
 

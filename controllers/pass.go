@@ -55,7 +55,9 @@ type pass struct {
 	leaves   map[string]leave                // live runs that have to leave their members
 	stays    map[string]string               // why live runs that would have to leave do not
 	failover *v1alpha1.Failover
-	variants // of the MiniCluster, where overrides make it another
+	// noFailover says that the placement is known, and lets no run start elsewhere that is proven gone.
+	noFailover bool
+	variants   // of the MiniCluster, where overrides make it another
 
 	certOnce sync.Once
 	cert     []byte // the CURVE certificate, once it was needed

@@ -26,7 +26,7 @@ func (p *pass) place(ctx context.Context, members []v1alpha1.MemberCluster) erro
 	if err != nil || spec == nil {
 		return err
 	}
-	p.failover = spec.Failover
+	p.failover, p.noFailover = spec.Failover, spec.Failover == nil || spec.Failover.Fencing == v1alpha1.FenceManual
 	if err := p.readOverrides(ctx, spec.Overrides); err != nil {
 		return err
 	}

@@ -28,8 +28,9 @@ func retries(n int32) func(*runs.Wanted) { return func(w *runs.Wanted) { w.Retri
 func cancel(id string) func(*runs.Wanted) {
 	return func(w *runs.Wanted) { w.Cancel = []string{id} }
 }
-func left(w *runs.Wanted) { w.Chosen = false }
-func hold(w *runs.Wanted) { w.Hold = "waiting for another member" }
+func noFailover(w *runs.Wanted) { w.NoFailover = true }
+func left(w *runs.Wanted)       { w.Chosen = false }
+func hold(w *runs.Wanted)       { w.Hold = "waiting for another member" }
 
 // line is a run of digest 1 in the ledger.
 func line(id string, state v1alpha1.RunState) *v1alpha1.Run {

@@ -144,6 +144,10 @@ func TestNext(t *testing.T) {
 			wanted(), lost(line("a", v1alpha1.RunRunning)), nil, nil,
 			runs.Finish, v1alpha1.RunReplaced, v1alpha1.ReasonRunLost,
 		},
+		"the same, and nobody asks for failover any more": {
+			wanted(noFailover), lost(line("a", v1alpha1.RunRunning)), nil, nil,
+			runs.Finish, v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted,
+		},
 		"it was lost, its member answers again, and it goes on": {
 			wanted(), lost(line("a", v1alpha1.RunRunning)), nil, job("a"),
 			runs.Nothing, "", "",

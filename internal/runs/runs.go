@@ -48,6 +48,9 @@ type Wanted struct {
 	// changed, and LeaveWhy the sentence for it; empty if it has not.
 	Leave    v1alpha1.StopReason
 	LeaveWhy string
+	// NoFailover says that a run that was lost with its member is not made up for elsewhere: its placement does not ask
+	// for that, or no longer, or leaves it to people.
+	NoFailover bool
 	// Chosen says whether the member is in the placement. One that has left it gets no new run.
 	Chosen bool
 	// Hold is why no new run may start now although one is due; empty if it may.
@@ -237,7 +240,7 @@ func jobVanished(in *Input) (Step, bool) {
 		return over(v1alpha1.StopCancelled, ""), true // also where it was stopped for something else at first
 	case in.Last.State == v1alpha1.RunStopping:
 		return over(in.Last.Stop, in.Last.Message), true
-	case in.Last.LostTime != nil:
+	case in.Last.LostTime != nil && !in.Wanted.NoFailover:
 		return over(v1alpha1.StopLost, "proven gone: its member answers again, and has neither the Job nor a pod of it"), true
 	default:
 		return finish(v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted,
