@@ -291,13 +291,20 @@ var _ = Describe("A member that is deleted with deletionPolicy Orphan", func() {
 		Expect(w.line(ctx, "done")).To(Equal("True Succeeded Synced Healthy 2/2"))
 	})
 
-	It("is told to stop a run that was given up meanwhile, when it is registered anew", func(ctx SpecContext) {
+	It("is told to stop a run that was given up meanwhile, when it is registered anew; a retry waits for that", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.both(ctx)
 		w.single(ctx, "live", nil)
+		w.single(ctx, "fails", func(f *v1alpha1.FleetMiniCluster) { f.Spec.Retries = 1 })
 		w.podsRun(ctx, "live", "1/1")
+		w.podsRun(ctx, "fails", "1/1")
+		w.suspend(ctx, "a", true) // so that the retry does not begin before the member is gone
+		_, err := labs.Cluster("alpine").Release(ctx, w.name, v1alpha1.LabelOwner+"=fails", 3)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(w.runsOf).WithArguments(ctx, "fails").Should(Equal([]string{"a Failed"}))
 		Expect(hub.Delete(ctx, w.memberCluster(ctx, "a"))).To(Succeed())
 		Eventually(w.registered).WithArguments(ctx, "a").Should(BeFalse())
+		Eventually(w.readyMessage).WithArguments(ctx, "fails").Should(ContainSubstring("retry 1 of 1 waits, for its MemberCluster no longer exists"))
 		annotate(ctx, w, "live", v1alpha1.AnnotationRunGone, w.get(ctx, "live").Status.Runs[0].ID)
 		Eventually(w.runsOf).WithArguments(ctx, "live").Should(Equal([]string{"a Replaced DeclaredGone", "b Running"}))
 		Expect(job(ctx, "alpine", w.name, "live")).NotTo(BeNil())

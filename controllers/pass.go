@@ -265,6 +265,11 @@ func (p *pass) removed(s *site) {
 		return
 	}
 	s.gone = !s.chosen
+	if p.wanted.WillRetry(last) {
+		s.step = runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonMemberRemoved, Message: fmt.Sprintf(
+			"%s; retry %d of %d waits, for its MemberCluster no longer exists: register the cluster again under this name, or set the annotation %s to run it where it is placed now",
+			last.Message, last.Attempt+1, p.wanted.Retries, v1alpha1.AnnotationRerunAt)}
+	}
 }
 
 // hold is why no new run may begin anywhere: one is still live on a member that has left the placement,
