@@ -68,7 +68,8 @@ func goneWith(run *v1alpha1.Run, members []v1alpha1.MemberCluster) string {
 }
 
 // returned are members that are not known to have anything of a FleetMiniCluster, and on which the caches show a Job
-// of it: each was registered anew, with a run that was given up meanwhile. They are in the ledger.
+// of it: each was registered anew, with a run that was given up meanwhile, or a request that was sent long ago has made
+// it after everything was removed there. They are in the ledger.
 func (r *FleetMiniClusterReconciler) returned(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, known []string) []string {
 	var names []string
 	for i := range fmc.Status.Runs {

@@ -182,9 +182,6 @@ func (p *pass) findSites(ctx context.Context, members []v1alpha1.MemberCluster) 
 	registered := map[string]*v1alpha1.MemberCluster{}
 	for i := range members {
 		registered[members[i].Name] = &members[i]
-		if p.hasJob(ctx, members[i].Name) {
-			all = append(all, members[i].Name)
-		}
 	}
 	slices.Sort(all)
 	for _, name := range slices.Compact(all) {
@@ -194,17 +191,6 @@ func (p *pass) findSites(ctx context.Context, members []v1alpha1.MemberCluster) 
 		p.sites = append(p.sites, s)
 	}
 	p.wanted.Hold = p.hold()
-}
-
-// hasJob says whether the cache of a member has a Job of ours. A request that was sent long ago may have made it after
-// everything was removed there and the member forgotten.
-func (p *pass) hasJob(ctx context.Context, member string) bool {
-	m, err := p.r.Provider.Member(member)
-	if err != nil {
-		return false
-	}
-	job, err := m.Job(ctx, p.keyOn(m), p.origin, false)
-	return err == nil && job != nil
 }
 
 func (p *pass) locate(s *site, registered *v1alpha1.MemberCluster) {
