@@ -57,6 +57,23 @@ func (m *Member) LiveJob(ctx context.Context, key types.NamespacedName, origin O
 	return ownJob(&job, err, origin)
 }
 
+// UnreleasedJob returns whose Job the one of this name in the cache is, if this hub has created it and never released
+// it; else an Origin that is empty.
+func (m *Member) UnreleasedJob(ctx context.Context, key types.NamespacedName, hubUID string) (Origin, error) {
+	var job batchv1.Job
+	if err := m.GetClient().Get(ctx, key, &job); err != nil {
+		return Origin{}, client.IgnoreNotFound(err)
+	}
+	of := Origin{
+		HubUID: job.Annotations[v1alpha1.AnnotationHubUID],
+		Owner:  job.Annotations[v1alpha1.AnnotationOwner], OwnerUID: job.Annotations[v1alpha1.AnnotationOwnerUID],
+	}
+	if of.HubUID != hubUID || !of.Owns(&job) || !Unreleased(&job) {
+		return Origin{}, nil
+	}
+	return of, nil
+}
+
 // ownJob is the Job that was read, nil where there is none, or a *Conflict for somebody else's.
 func ownJob(job *batchv1.Job, err error, origin Origin) (*batchv1.Job, error) {
 	switch {

@@ -11,6 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
@@ -139,6 +140,12 @@ func (p *pass) look(ctx context.Context, s *site) {
 // member confirms that there is no other of that name, and taken says whose it is: the run can end, if it is to.
 func (p *pass) observeJob(ctx context.Context, s *site, confirm bool) (job *batchv1.Job, taken *clusters.Conflict, err error) {
 	job, err = s.member.Job(ctx, p.key(s), p.origin, confirm)
+	if errors.As(err, &taken) {
+		// It may be in the way of a FleetMiniCluster that has taken the name of one that is gone.
+		if late := p.r.dropLate(ctx, s.member, client.ObjectKeyFromObject(p.fmc)); late != nil {
+			return nil, nil, late
+		}
+	}
 	if !confirm || !errors.As(err, &taken) {
 		return job, nil, err
 	}

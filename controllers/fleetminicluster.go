@@ -210,7 +210,7 @@ func (r *FleetMiniClusterReconciler) Reconcile(ctx context.Context, req mcreconc
 		if apierrors.IsNotFound(err) {
 			r.leaveBook(req.NamespacedName, false)
 			r.looks.forget(req.NamespacedName)
-			err = r.lostOwner(ctx, req.NamespacedName)
+			err = errors.Join(r.lostOwner(ctx, req.NamespacedName), r.dropAllLate(ctx, req.NamespacedName))
 		}
 		return reconcile.Result{}, err
 	}

@@ -192,7 +192,9 @@ var _ = Describe("A live run", func() {
 		w := newWorld(ctx)
 		w.both(ctx)
 		w.allowNoJobs(ctx)
-		impatient := func(f *v1alpha1.FleetMiniCluster) { f.Spec.Placement.PendingTimeout = &metav1.Duration{Duration: 10 * time.Second} }
+		impatient := func(f *v1alpha1.FleetMiniCluster) {
+			f.Spec.Placement.PendingTimeout = &metav1.Duration{Duration: 10 * time.Second}
+		}
 		w.single(ctx, "queued", func(f *v1alpha1.FleetMiniCluster) {
 			impatient(f)
 			f.Spec.MiniCluster.JobLabels = map[string]string{"kueue.x-k8s.io/queue-name": "users"}

@@ -141,6 +141,26 @@ var _ = Describe("MiniFleet, paused in the middle of a write and succeeded by an
 		Entry("while it wrote that it would stop the run", false, statusPut, true),
 		Entry("while it deleted the Job", true, jobDelete, true),
 	)
+	It("leaves nothing of what was deleted since, and is in nobody's way", func(ctx SpecContext) {
+		_, onAlpine := gates()
+		w := newWorld(ctx)
+		w.register(ctx, "a", onAlpine.kubeconfig())
+		frozen, thaw := freeze(onAlpine, jobPost)
+		w.run(ctx, "late", held)
+		Eventually(frozen).Should(BeTrue())
+		succeed()
+		Eventually(w.line).WithArguments(ctx, "late").Should(Equal(running))
+		Expect(hub.Delete(ctx, w.get(ctx, "late"))).To(Succeed())
+		Eventually(w.exists).WithArguments(ctx, "late").Should(BeFalse())
+		made := podsMade(w.name)
+
+		thaw()
+		Eventually(jobsMade).WithArguments("alpine", w.name).Should(Equal(2), "the late one is there")
+		Eventually(func() any { return job(ctx, "alpine", w.name, "late") }).Should(BeNil(), "and is removed")
+		Expect(podsMade(w.name)).To(Equal(made))
+		w.run(ctx, "late", held)
+		Eventually(w.line).WithArguments(ctx, "late").Should(Equal(running))
+	})
 	It("makes no pod of a run that has gone elsewhere since", func(ctx SpecContext) {
 		_, onAlpine := gates()
 		w := newWorld(ctx)
@@ -153,12 +173,12 @@ var _ = Describe("MiniFleet, paused in the middle of a write and succeeded by an
 		Eventually(w.line).WithArguments(ctx, "late").Should(Equal(running))
 		w.annotate(ctx, v1alpha1.AnnotationDrain, "true")
 		Eventually(w.runsOf).WithArguments(ctx, "late").Should(Equal([]string{"a Replaced Drained", "b Running"}))
-		made, elsewhere := podsMade("alpine", w.name), job(ctx, "basalt", w.name, "late")
+		made, elsewhere := podsMade(w.name), job(ctx, "basalt", w.name, "late")
 
 		thaw()
 		Eventually(jobsMade).WithArguments("alpine", w.name).Should(Equal(2), "the late one is there")
 		Eventually(func() any { return job(ctx, "alpine", w.name, "late") }).Should(BeNil(), "and is removed")
-		Expect(podsMade("alpine", w.name)).To(Equal(made))
+		Expect(podsMade(w.name)).To(Equal(made))
 		Expect(w.runsOf(ctx, "late")).To(Equal([]string{"a Replaced Drained", "b Running"}))
 		Expect(job(ctx, "basalt", w.name, "late")).To(HaveField("UID", elsewhere.UID))
 	})

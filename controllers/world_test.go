@@ -240,10 +240,10 @@ func jobsMade(cluster, namespace string) int {
 	}))
 }
 
-// podsMade is how many pods were created in a namespace of a cluster.
-func podsMade(cluster, namespace string) int {
+// podsMade is how many pods were created in a namespace of alpine.
+func podsMade(namespace string) int {
 	GinkgoHelper()
-	return len(audit(cluster, func(e *lab.AuditEvent) bool {
+	return len(audit("alpine", func(e *lab.AuditEvent) bool {
 		return e.Verb == "create" && e.Object != nil && e.Object.Resource == "pods" && e.Object.Subresource == "" &&
 			e.Object.Namespace == namespace && e.Response.Code == 201
 	}))
