@@ -505,7 +505,7 @@ func (p *pass) repair(ctx context.Context, s *site) {
 			continue
 		}
 		if err := p.putBack(ctx, s, i, d); err != nil {
-			p.fail(s, err)
+			p.failOrCatchUp(s, err)
 			return
 		}
 	}
@@ -519,6 +519,9 @@ func (p *pass) repairable(s *site, last *v1alpha1.Run) bool {
 
 // putBack applies one object of a run again.
 func (p *pass) putBack(ctx context.Context, s *site, index int, d clusters.Difference) error {
+	if err := p.askHub(ctx); err != nil {
+		return err
+	}
 	cert, err := p.curveCert(ctx)
 	if err != nil {
 		return err

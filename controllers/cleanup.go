@@ -43,7 +43,7 @@ func (p *pass) tidy(ctx context.Context, s *site) {
 	}
 	left, err := p.anythingLeft(ctx, s)
 	if err == nil && left {
-		err = p.takeAway(ctx)
+		err = p.askHub(ctx)
 	}
 	if err == nil && left {
 		var gone bool

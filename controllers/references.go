@@ -295,14 +295,15 @@ func (p *pass) refersTo(s *site, kind, name string) bool {
 
 // release takes this object off a copy, and with it those that are gone.
 func (p *pass) release(ctx context.Context, m *clusters.Member, have client.Object) error {
-	if err := p.takeAway(ctx); err != nil {
+	if err := p.askHub(ctx); err != nil {
 		return err
 	}
 	return m.ReleaseCopy(ctx, have, p.r.HubUID, func(user clusters.Origin) bool { return user == p.origin || p.r.gone(ctx, user) })
 }
 
-// takeAway makes sure that what is taken away is not needed by a run that has begun since the cache was filled.
-func (p *pass) takeAway(ctx context.Context) error {
+// askHub makes sure that what is taken away, or put back, is not that of a run which has begun since the cache was
+// filled.
+func (p *pass) askHub(ctx context.Context) error {
 	err := p.fresh(ctx)
 	if err == nil || errors.Is(err, errBehind) {
 		return err

@@ -39,7 +39,7 @@ func (p *pass) tendServices(ctx context.Context, s *site) {
 }
 
 func (p *pass) stopServices(ctx context.Context, s *site, pod *corev1.Pod) error {
-	if err := p.takeAway(ctx); err != nil {
+	if err := p.askHub(ctx); err != nil {
 		return err
 	}
 	return s.member.DeleteServices(ctx, pod)
@@ -60,6 +60,9 @@ func (p *pass) startServices(ctx context.Context, s *site, last *v1alpha1.Run) e
 	}
 	bundle, err := p.render(s, p.r.anyCert())
 	if err != nil || bundle.services == nil {
+		return err
+	}
+	if err := p.askHub(ctx); err != nil {
 		return err
 	}
 	inTheWay, err := s.member.StartServices(ctx, bundle.services, p.origin)

@@ -35,6 +35,7 @@ var actions = map[string]func(context.Context, *fleet, step) error{
 	"depose-hub":    deposeHub,
 	"second-hub":    secondHub,
 	"cut-hub":       cutHub,
+	"kill-rival":    killRival,
 	"break":         breakCluster,
 	"worsen":        breakCluster,
 	"mend":          func(ctx context.Context, f *fleet, s step) error { return f.mend(ctx, s.on) },
@@ -135,6 +136,17 @@ func secondHub(_ context.Context, f *fleet, s step) error {
 	second := f.hubs[len(f.hubs)-1]
 	pause(s.n)
 	return errors.Join(err, second.Kill())
+}
+
+// killRival kills those that take no notice of others.
+func killRival(_ context.Context, f *fleet, _ step) error {
+	var errs []error
+	for _, p := range f.running() {
+		if p.rival {
+			errs = append(errs, p.Kill())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // cutHub cuts it off from the hub, and not from the members, until another one leads. What it knows is old.

@@ -81,6 +81,25 @@ var directed = []schedule{
 		{do: "await", name: "ant", arg: "run again"},
 		{do: "mend", on: hubName},
 	}},
+	// One hub has replaced a run, and is gone. What the other one, which does not know of that, would put back of it
+	// would have the new run do what the old one did.
+	{"one of two hubs repairs", []step{
+		{do: "create", on: "red", name: "ant", arg: traitOne + "," + traitReplace, n: 60},
+		{do: "await", on: alpine, name: "ant", arg: "pods"},
+		{do: "break", on: hubName, arg: "rival"},
+		{do: "command", name: "ant", arg: "work-1"},
+		{do: "await", on: alpine, name: "ant", arg: "scripts of work-1"},
+		{do: "await", name: "ant", arg: "seen"},
+		{do: "await", on: alpine, name: "ant", arg: "pods"},
+		{do: "kill-rival"},
+		{do: "delete-object", on: alpine, name: "ant", arg: "ConfigMap", wait: 4 * moment}, // it is given five seconds after the start
+		{do: "expect", on: alpine, name: "ant", arg: "no scripts"},
+		{do: "mend", on: hubName},
+		{do: "touch", name: "ant", arg: "1"},
+		{do: "await", on: alpine, name: "ant", arg: "scripts of work-1"},
+		{do: "end-pods", on: alpine, name: "ant"},
+		{do: "await", on: alpine, name: "ant", arg: succeeded},
+	}},
 	// The hub has created a Job that its cache of the member does not show, and looks for it: first it is there,
 	// then the member cannot be asked, each time in another way. It is suspended, so that no pod gives it away.
 	{"a member's cache is behind", []step{
@@ -281,6 +300,18 @@ var onMember = map[string]func(context.Context, *fleet, step) error{
 			return nil
 		}
 		return err
+	},
+	"scripts of work-1": func(ctx context.Context, f *fleet, s step) error {
+		obj, err := f.object(ctx, step{on: s.on, name: s.name, arg: "ConfigMap"})
+		if err != nil {
+			return err
+		}
+		for _, script := range obj.(*corev1.ConfigMap).Data { //nolint:forcetypeassert // it was asked for
+			if strings.Contains(script, "work-1") {
+				return nil
+			}
+		}
+		return errors.New("they are others")
 	},
 	// Those that somebody has edited: they were not deleted since.
 	"edited scripts": func(ctx context.Context, f *fleet, s step) error {
