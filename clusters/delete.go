@@ -27,15 +27,18 @@ func (m *Member) DeleteRun(ctx context.Context, job *batchv1.Job) error {
 
 // Cleanup deletes all objects of this origin in a namespace, the Job first, in the foreground. It reads
 // the member itself, not the cache, and says whether nothing is left.
-func (m *Member) Cleanup(ctx context.Context, namespace, name string, origin Origin) (gone bool, err error) {
+//
+// Where over is given, a run that it does not call over is left alone, with all that there is: it has begun since
+// the one who asks for this has looked, which may be long ago by now.
+func (m *Member) Cleanup(ctx context.Context, namespace, name string, origin Origin, over func(runID string) bool) (gone bool, err error) {
 	if err := m.Verify(ctx); err != nil {
 		return false, err
 	}
-	jobs, err := m.cleanupKind(ctx, &batchv1.JobList{}, namespace, name, origin)
+	jobs, err := m.cleanupKind(ctx, &batchv1.JobList{}, namespace, name, origin, over)
 	if err == nil && jobs == 0 {
 		jobs, err = m.cleanupUnlabelled(ctx, types.NamespacedName{Namespace: namespace, Name: name}, origin)
 	}
-	pods, podsErr := m.cleanupKind(ctx, &corev1.PodList{}, namespace, name, origin)
+	pods, podsErr := m.cleanupKind(ctx, &corev1.PodList{}, namespace, name, origin, over)
 	if err = errors.Join(err, podsErr); err != nil || jobs+pods > 0 {
 		// Pods that still run may need their scripts; these follow when the pods are gone.
 		return false, err
@@ -43,7 +46,7 @@ func (m *Member) Cleanup(ctx context.Context, namespace, name string, origin Ori
 	left := 0
 	var errs []error
 	for _, list := range []client.ObjectList{&corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}} {
-		n, err := m.cleanupKind(ctx, list, namespace, name, origin)
+		n, err := m.cleanupKind(ctx, list, namespace, name, origin, over)
 		left += n
 		errs = append(errs, err)
 	}
@@ -63,8 +66,8 @@ func (m *Member) cleanupUnlabelled(ctx context.Context, key types.NamespacedName
 	return 1, m.DeleteRun(ctx, &job)
 }
 
-// cleanupKind deletes the objects of one kind and returns how many there were.
-func (m *Member) cleanupKind(ctx context.Context, list client.ObjectList, namespace, name string, origin Origin) (int, error) {
+// cleanupKind deletes the objects of one kind, but of runs that are not over, and returns how many there were.
+func (m *Member) cleanupKind(ctx context.Context, list client.ObjectList, namespace, name string, origin Origin, over func(string) bool) (int, error) {
 	readCtx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	err := m.GetAPIReader().List(readCtx, list, client.InNamespace(namespace), client.MatchingLabels{
@@ -78,7 +81,8 @@ func (m *Member) cleanupKind(ctx context.Context, list client.ObjectList, namesp
 	_ = meta.EachListItem(list, func(o runtime.Object) error {
 		if obj, ok := o.(client.Object); ok && origin.Owns(obj) {
 			n++
-			if obj.GetDeletionTimestamp().IsZero() {
+			run := obj.GetLabels()[v1alpha1.LabelRun]
+			if obj.GetDeletionTimestamp().IsZero() && (over == nil || run == "" || over(run)) {
 				errs = append(errs, m.delete(ctx, obj))
 			}
 		}

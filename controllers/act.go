@@ -362,7 +362,7 @@ func (p *pass) performOn(ctx context.Context, s *site) (o outcome) {
 		o.err = p.adjust(ctx, s)
 		tell("Adjust", p.adjustment(s))
 	case runs.Cleanup:
-		s.gone, o.err = p.r.cleanup(ctx, s.member, p.fmc)
+		s.gone, o.err = p.r.cleanup(ctx, s.member, p.fmc, p.ledger.Ended)
 	default:
 	}
 	return o

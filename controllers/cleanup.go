@@ -47,7 +47,7 @@ func (p *pass) tidy(ctx context.Context, s *site) {
 	}
 	if err == nil && left {
 		var gone bool
-		if gone, err = p.r.cleanup(ctx, s.member, p.fmc); !gone {
+		if gone, err = p.r.cleanup(ctx, s.member, p.fmc, p.ledger.Ended); !gone {
 			s.lookAgain(goneInterval)
 		}
 	}

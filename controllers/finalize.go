@@ -119,7 +119,7 @@ func (r *FleetMiniClusterReconciler) cleanMember(ctx context.Context, fmc *v1alp
 	if engaged != nil {
 		return "the member cannot be reached; its objects are removed when it returns", true, nil //nolint:nilerr // it is waited for
 	}
-	gone, err := r.cleanup(ctx, member, fmc)
+	gone, err := r.cleanup(ctx, member, fmc, nil)
 	switch {
 	case clusters.Unanswered(err):
 		return "the member does not answer", true, nil

@@ -21,6 +21,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/words"
 )
 
@@ -241,7 +242,7 @@ func (r *MemberClusterReconciler) removeRuns(ctx context.Context, m *clusters.Me
 			}
 			gone, err := m.Cleanup(ctx, m.TargetNamespace(f.Namespace), f.Name, clusters.Origin{
 				HubUID: r.HubUID, Owner: f.Namespace + "/" + f.Name, OwnerUID: string(f.UID),
-			})
+			}, runs.Ledger(f.Status.Runs).Ended)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {

@@ -78,7 +78,7 @@ func (r *MemberClusterReconciler) workOffOrphans(ctx context.Context, member *v1
 	var left []v1alpha1.Orphan
 	var errs []error
 	for _, o := range member.Status.Orphans {
-		gone, err := engaged.Cleanup(ctx, o.Namespace, o.Name, clusters.Origin{HubUID: r.HubUID, Owner: o.Owner, OwnerUID: string(o.UID)})
+		gone, err := engaged.Cleanup(ctx, o.Namespace, o.Name, clusters.Origin{HubUID: r.HubUID, Owner: o.Owner, OwnerUID: string(o.UID)}, nil)
 		if err != nil || !gone {
 			left = append(left, o)
 			errs = append(errs, err)

@@ -327,10 +327,10 @@ func (r *FleetMiniClusterReconciler) gone(ctx context.Context, user clusters.Ori
 }
 
 // cleanup removes everything of a FleetMiniCluster from a member, copies last, and says whether nothing is
-// left.
-func (r *FleetMiniClusterReconciler) cleanup(ctx context.Context, m *clusters.Member, fmc *v1alpha1.FleetMiniCluster) (gone bool, err error) {
+// left. Where over is given, runs that it does not call over are left alone.
+func (r *FleetMiniClusterReconciler) cleanup(ctx context.Context, m *clusters.Member, fmc *v1alpha1.FleetMiniCluster, over func(string) bool) (gone bool, err error) {
 	namespace, origin := m.TargetNamespace(fmc.Namespace), r.origin(fmc)
-	gone, err = m.Cleanup(ctx, namespace, fmc.Name, origin)
+	gone, err = m.Cleanup(ctx, namespace, fmc.Name, origin, over)
 	if err != nil || !gone || r.isHome(m, fmc.Namespace) {
 		return gone, err
 	}

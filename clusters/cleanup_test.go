@@ -1,0 +1,92 @@
+package clusters
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// attic is a member's API server with what FleetMiniClusters have left there.
+type attic struct {
+	cluster.Cluster
+	client.Client
+
+	jobs    []batchv1.Job
+	scripts []corev1.ConfigMap
+	deleted []string
+}
+
+func (a *attic) GetAPIReader() client.Reader { return a }
+func (a *attic) GetClient() client.Client    { return a }
+
+func (a *attic) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+	switch list := into.(type) {
+	case *batchv1.JobList:
+		list.Items = slices.Clone(a.jobs)
+	case *corev1.ConfigMapList:
+		list.Items = slices.Clone(a.scripts)
+	}
+	return nil
+}
+
+func (a *attic) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return nil // somebody else's
+}
+
+func (a *attic) Delete(_ context.Context, obj client.Object, _ ...client.DeleteOption) error {
+	a.deleted = append(a.deleted, string(obj.GetUID()))
+	return nil
+}
+
+// TestCleanup makes sure that what is removed late, by a hub that has been paused since it looked, is not a run that
+// has begun meanwhile.
+func TestCleanup(t *testing.T) {
+	origin := Origin{HubUID: "hub", Owner: "hpc/app", OwnerUID: "owner"}
+	meta := func(uid, run string) metav1.ObjectMeta {
+		m := metav1.ObjectMeta{UID: types.UID(uid), Annotations: map[string]string{v1alpha1.AnnotationHubUID: "hub", v1alpha1.AnnotationOwnerUID: "owner"}}
+		if run != "" {
+			m.Labels = map[string]string{v1alpha1.LabelRun: run}
+		}
+		return m
+	}
+	job := func(run string) []batchv1.Job { return []batchv1.Job{{ObjectMeta: meta("job", run)}} }
+	over := func(run string) bool { return run == "first" }
+	cases := map[string]struct {
+		jobs    []batchv1.Job
+		over    func(string) bool
+		deleted []string
+	}{
+		"nothing runs":              {nil, over, []string{"scripts"}},
+		"a run that is over":        {job("first"), over, []string{"job"}},
+		"a run that has begun":      {job("second"), over, nil},
+		"a run, and all is to go":   {job("second"), nil, []string{"job"}},
+		"a Job without its label":   {job(""), over, []string{"job"}},
+		"another's of the same hub": {[]batchv1.Job{{ObjectMeta: metav1.ObjectMeta{UID: "other", Annotations: map[string]string{v1alpha1.AnnotationHubUID: "hub"}}}}, over, []string{"scripts"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			a := &attic{jobs: c.jobs, scripts: []corev1.ConfigMap{{ObjectMeta: meta("scripts", "")}}}
+			m := &Member{Cluster: a, line: newLine(func() time.Time { return noon })}
+			m.line.dials.Store(1)
+			m.verified.Store(1)
+			gone, err := m.Cleanup(t.Context(), "hpc", "app", origin, c.over)
+			if err != nil || gone {
+				t.Errorf("gone: %t, error: %v", gone, err)
+			}
+			if diff := cmp.Diff(c.deleted, a.deleted); diff != "" {
+				t.Errorf("deleted (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
