@@ -74,7 +74,7 @@ func (r *FleetMiniClusterReconciler) setUp(mgr mcmanager.Manager, news, room *no
 		return requests(r.usersOfMember(ctx, member))
 	}
 	local := []mcbuilder.WatchesOption{mcbuilder.WithEngageWithLocalCluster(true), mcbuilder.WithEngageWithProviderClusters(false)}
-	members := []mcbuilder.WatchesOption{mcbuilder.WithEngageWithLocalCluster(false), mcbuilder.WithEngageWithProviderClusters(true)}
+	members := newMemberWatches()
 	own := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	b := mcbuilder.ControllerManagedBy(mgr).
 		Named("fleetminicluster").
@@ -88,21 +88,22 @@ func (r *FleetMiniClusterReconciler) setUp(mgr mcmanager.Manager, news, room *no
 		Watches(&corev1.Namespace{}, r.onHub(r.usersOfNamespace), append(local, mcbuilder.WithPredicates(allowanceChanged))...).
 		WatchesRawSource(news.source()).
 		WatchesRawSource(room.source()).
+		WatchesRawSource(members.source()).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			MaxConcurrentReconciles: workers, RateLimiter: rateLimiter[mcreconcile.Request](), LogConstructor: quiet(mgr.GetLogger()),
 		})
-	b = b.Watches(&batchv1.Job{}, r.onMember, members...)
+	members.add(&batchv1.Job{}, r.onMember)
 	// Of these the hub need not be told that they are there: it has just made them, or it looks at everything
 	// on a member that connects. Of a copy it may not know the users any more.
-	edits := mcbuilder.WithPredicates(predicate.Funcs{
+	edits := predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return len(clusters.CopyUsers(e.Object)) > 0 },
 		UpdateFunc: func(e event.UpdateEvent) bool { return !clusters.OnlyUsersChanged(e.ObjectOld, e.ObjectNew) },
-	})
-	for _, kind := range []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Service{}} {
-		b = b.Watches(kind, r.onMember, append(slices.Clone(members), edits)...)
 	}
-	b = b.Watches(&corev1.Pod{}, r.onMember, append(slices.Clone(members), mcbuilder.WithPredicates(servicesGone))...)
-	return b.Complete(r)
+	for _, kind := range []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Service{}} {
+		members.add(kind, r.onMember, edits)
+	}
+	members.add(&corev1.Pod{}, r.onMember, servicesGone)
+	return errors.Join(b.Complete(r), mgr.Add(members))
 }
 
 // quiet makes loggers for a controller: what it has to say of itself, such as four lines for each member
