@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	watchapi "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	podresources "k8s.io/component-helpers/resource"
 
@@ -126,7 +127,10 @@ func (c *capacity) run(ctx context.Context, report func(*v1alpha1.MemberCapacity
 	if c.off() {
 		return
 	}
-	client, err := kubernetes.NewForConfigAndClient(c.member.GetConfig(), c.member.http)
+	cfg := rest.CopyConfig(c.member.GetConfig())
+	cfg.ContentType = runtime.ContentTypeProtobuf
+	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfigAndClient(cfg, c.member.http)
 	if err != nil {
 		return
 	}
@@ -336,15 +340,38 @@ func (s nodeStore) Resync() error { return nil }
 
 type podStore struct{ *capacity }
 
+// listedPod is what is kept of a pod until all have been listed: whole pods would for a moment take as much
+// memory as all that others have on the member.
+type listedPod struct {
+	metav1.ObjectMeta
+
+	node string
+	pod  pod
+}
+
+// Transformer implements toolscache.TransformingStore.
+func (s podStore) Transformer() toolscache.TransformFunc {
+	return func(obj any) (any, error) {
+		if p, ok := obj.(*corev1.Pod); ok {
+			return listedFrom(p), nil
+		}
+		return obj, nil
+	}
+}
+
+func listedFrom(p *corev1.Pod) *listedPod {
+	return &listedPod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID}, node: p.Spec.NodeName, pod: podFrom(p)}
+}
+
 func (s podStore) put(obj any) error {
 	p, ok := obj.(*corev1.Pod)
 	if !ok {
 		return nil
 	}
-	next := podFrom(p)
+	next := listedFrom(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.set(p.UID, p.Spec.NodeName, &next)
+	s.set(next.UID, next.node, &next.pod)
 	return nil
 }
 
@@ -410,9 +437,12 @@ func (s podStore) Replace(list []any, _ string) error {
 	s.mu.Lock()
 	s.pods, s.used, s.runs = make(map[types.UID]pod, len(list)), map[string]*usage{}, map[string]Scheduled{}
 	for _, obj := range list {
-		if p, ok := obj.(*corev1.Pod); ok {
-			next := podFrom(p)
-			s.set(p.UID, p.Spec.NodeName, &next)
+		switch p := obj.(type) {
+		case *listedPod:
+			s.set(p.UID, p.node, &p.pod)
+		case *corev1.Pod:
+			next := listedFrom(p)
+			s.set(next.UID, next.node, &next.pod)
 		}
 	}
 	s.mu.Unlock()
