@@ -55,7 +55,7 @@ type connection struct {
 
 func newConnection(p *Provider, name string, target Target, cfg *rest.Config, err error, before *connection) *connection {
 	c := &connection{provider: p, name: name, target: target, cfg: cfg, cfgErr: err, before: before, done: make(chan struct{})}
-	c.state = State{Reason: v1alpha1.ReasonConnecting, Message: "connecting to the member", UID: target.ExpectedUID}
+	c.state = State{Reason: v1alpha1.ReasonConnecting, Message: "connecting to the member", UID: target.ExpectedUID, Since: p.now()}
 	if before != nil {
 		old := before.snapshot()
 		c.state.LastHeard, c.state.Version = old.LastHeard, old.Version
@@ -146,6 +146,9 @@ func (c *connection) session(ctx context.Context) (bool, error) {
 	}
 	go m.capacity.run(ctx, c.setCapacity, func() { c.provider.roomChanged(c.name) })
 	c.set(func(s *State) {
+		if s.Reason != v1alpha1.ReasonConnecting {
+			s.Since = c.provider.now()
+		}
 		s.Ready, s.Reason, s.Message = true, v1alpha1.ReasonConnected, "connected"
 		s.UID, s.Version = m.UID, m.Version
 	})

@@ -26,6 +26,9 @@ type State struct {
 	Reason, Message string
 	// UID and Version as they were last seen, empty before the first contact.
 	UID, Version string
+	// Since is when the attempt began that has engaged the member, or is to; of one that was lost, when it was
+	// engaged again.
+	Since time.Time
 	// LastHeard is the time of the last answer, zero before the first.
 	LastHeard time.Time
 	// Capacity is nil where it is not known.

@@ -48,7 +48,9 @@ type pass struct {
 	sites    []*site
 	events   []note
 	again    time.Duration                   // when to look again although nothing happens; 0: not
-	lacking  []string                        // members that would be chosen if they had room
+	lacking  []string                        // members that would be chosen if they had room, or a place was not kept
+	passing  map[string]time.Duration        // members not known yet, and for how long they are waited for
+	awaiting string                          // what a placement waits for that keeps places for members
 	behind   map[string]types.NamespacedName // who comes before it on a member
 	unsure   []string                        // members whose room was not known when it was placed
 	closed   map[string]string               // why no new run begins on a member
@@ -328,7 +330,7 @@ func (p *pass) rollupInput() rollup.Input {
 	in := rollup.Input{
 		Generation: p.fmc.Generation, Revision: p.fmc.Annotations[v1alpha1.AnnotationSourceRevision],
 		Wanted: p.wanted, Problem: p.problem, Stalled: p.stalled, Decision: p.decision,
-		Ledger: p.ledger, Previous: p.fmc.Status, Now: p.r.Now(),
+		Ledger: p.ledger, Previous: p.fmc.Status, Now: p.r.Now(), Awaiting: p.awaiting,
 	}
 	for _, s := range p.sites {
 		if s.gone {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,8 +17,14 @@ import (
 	"github.com/minifleet/minifleet/internal/rollup"
 )
 
-// mostTold is how many members a decision tells about that were not chosen.
-const mostTold = 20
+const (
+	// mostTold is how many members a decision tells about that were not chosen, mostAwaited how many a message
+	// names that are waited for.
+	mostTold, mostAwaited = 20, 3
+	// roomPatience is how long a placement waits for what a member has free to be known for the first time, from
+	// when the hub began to connect it, or, after it was lost, from when it was connected again.
+	roomPatience = 10 * time.Second
+)
 
 // place decides which members are chosen, and takes the room for what is about to begin there. Members that
 // have a run for what is wanted stay chosen.
@@ -62,14 +69,18 @@ func (p *pass) place(ctx context.Context, members []v1alpha1.MemberCluster) erro
 
 func (p *pass) candidates(members []v1alpha1.MemberCluster) []placement.Candidate {
 	var out []placement.Candidate
+	p.passing = map[string]time.Duration{}
 	for i := range members {
 		m := &members[i]
-		unfit, passing := p.unfit(m)
+		unfit, left := p.unfit(m)
 		if unfit == unlisted {
 			p.unsure = append(p.unsure, m.Name)
 		}
+		if left > 0 {
+			p.passing[m.Name] = left
+		}
 		out = append(out, placement.Candidate{
-			Name: m.Name, Labels: m.Labels, Taints: m.Spec.Taints, Unfit: unfit, Passing: passing,
+			Name: m.Name, Labels: m.Labels, Taints: m.Spec.Taints, Unfit: unfit, Passing: left > 0,
 			Away: m.Closed() != "", Avoid: p.avoid(m.Name), Runs: p.r.book.liveRuns(m.Name),
 		})
 	}
@@ -85,9 +96,13 @@ func (p *pass) decide(spec *v1alpha1.PlacementSpec, d placement.Decision) {
 		Open:      spec.NumberOfClusters == nil, Rejected: d.Rejected[:min(len(d.Rejected), mostTold)],
 		Waiting: d.Waiting[:min(len(d.Waiting), mostTold)],
 	}
-	p.lacking = nil
+	p.lacking = slices.Clone(d.HeldBack) // they keep their place in the line
 	for _, w := range d.Waiting {
 		p.lacking = append(p.lacking, w.Name)
+	}
+	p.await(d.Awaited)
+	for _, name := range d.Clusters {
+		p.lookAgain(p.passing[name]) // it may be that it has to go elsewhere
 	}
 	if next.Clusters == nil {
 		next.Clusters = []string{}
@@ -147,23 +162,57 @@ func placementName(fmc *v1alpha1.FleetMiniCluster) string {
 	return fmc.Spec.PlacementRef.Name
 }
 
-// unfit is why nothing new may be placed on a member now, and whether that is likely to pass at once: the
-// hub has just started, say, and is about to connect.
-func (p *pass) unfit(m *v1alpha1.MemberCluster) (why string, passing bool) {
+// unfit is why nothing new may be placed on a member now and, where that is only because the member is not known
+// yet, for how long a placement waits for it.
+func (p *pass) unfit(m *v1alpha1.MemberCluster) (why string, left time.Duration) {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
 	case m.Closed() != "":
-		return m.Closed(), false
+		return m.Closed(), 0
 	case ready == nil || ready.Reason == v1alpha1.ReasonConnecting:
-		return "is not connected yet", true
+		return "is not connected yet", p.patience(m)
 	case ready.Status != metav1.ConditionTrue:
-		return "cannot be used: " + ready.Reason, false
+		return "cannot be used: " + ready.Reason, 0
 	}
 	if _, err := p.r.Provider.Member(m.Name); err != nil {
-		return "is not connected", true
+		return "is not connected", p.patience(m)
 	}
 	if p.unlisted(m.Name) {
-		return unlisted, true
+		return unlisted, p.patience(m)
 	}
-	return "", false
+	return "", 0
+}
+
+// patience is for how long a placement still waits for a member of which it is not known yet what it has free. So
+// a member that hangs holds nobody up for long, and one that cannot be reached nobody at all.
+func (p *pass) patience(m *v1alpha1.MemberCluster) time.Duration {
+	since := p.r.book.since
+	if created := m.CreationTimestamp.Time; created.After(since) {
+		since = created
+	}
+	if state, known := p.r.Provider.State(m.Name); known {
+		if !state.Ready && state.Reason != v1alpha1.ReasonConnecting {
+			return 0
+		}
+		since = state.Since
+	}
+	return max(since.Add(roomPatience).Sub(p.r.Now()), 0)
+}
+
+// await tells of the members for which places are left empty.
+func (p *pass) await(members []v1alpha1.RejectedCluster) {
+	p.awaiting = ""
+	for _, m := range members {
+		p.lookAgain(p.passing[m.Name])
+	}
+	for i, m := range members {
+		if i == mostAwaited {
+			p.awaiting += fmt.Sprintf("; and %d more", len(members)-i)
+			break
+		}
+		p.awaiting += "; " + m.Name + ": " + m.Reason
+	}
+	if p.awaiting != "" {
+		p.awaiting = fmt.Sprintf("waits, for no longer than %s, until it is known what is free%s", roomPatience, p.awaiting)
+	}
 }

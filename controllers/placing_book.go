@@ -21,6 +21,7 @@ import (
 type book struct {
 	mu      sync.Mutex
 	primed  bool
+	since   time.Time                                 // when it was primed: soon after the hub has started
 	claims  map[string]map[types.NamespacedName]claim // by member
 	waiters map[types.NamespacedName]waiter
 	// seen are the members whose room has been known since they were connected.

@@ -314,16 +314,19 @@ func (r *FleetMiniClusterReconciler) prime(ctx context.Context) error {
 	for i := range list.Items {
 		r.primeWith(ctx, &list.Items[i], labels)
 	}
-	r.book.primed = true
+	r.book.primed, r.book.since = true, r.Now()
 	return nil
 }
+
+// waitReasons are those of the condition Ready of whom that waits for room.
+var waitReasons = []string{v1alpha1.ReasonInsufficientCapacity, v1alpha1.ReasonConnecting}
 
 // primeWith claims what the live runs of a MiniCluster take, and lets it wait if it did. The passes that
 // follow, in which the Jobs are seen, correct what edits have changed since.
 func (r *FleetMiniClusterReconciler) primeWith(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, labels map[string]map[string]string) {
 	key, ledger := client.ObjectKeyFromObject(fmc), runs.Ledger(fmc.Status.Runs)
 	ready := meta.FindStatusCondition(fmc.Status.Conditions, v1alpha1.ConditionReady)
-	waits := ready != nil && ready.Reason == v1alpha1.ReasonInsufficientCapacity && fmc.DeletionTimestamp.IsZero()
+	waits := ready != nil && slices.Contains(waitReasons, ready.Reason) && fmc.DeletionTimestamp.IsZero()
 	live := ledger.Live()
 	if fmc.Spec.Suspend || len(live) == 0 && !waits {
 		return

@@ -20,6 +20,8 @@ type Trouble struct {
 	// StallWatches holds back all that watches tell, also those that are open already: a cache that is filled
 	// by one grows old, and nothing says so. What was held back is delivered afterwards.
 	StallWatches bool
+	// StallKind does so with whatever is read of a resource in all namespaces, watches included, such as "nodes".
+	StallKind string
 	// FailReads answers reads in namespaces with errors, such as a balancer has them that finds no API server:
 	// 500, 503, and a 404 that is no API server's. Watches pass, and so does what asks whether the cluster is
 	// there.
@@ -149,12 +151,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.forward(w, r, resp.Body)
 }
 
-// forward copies an answer, that of a watch as it comes and only while watches are not stalled.
+// forward copies an answer as it comes, and only while it is not stalled.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, body io.Reader) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, readErr := body.Read(buffer)
-		if isWatch(r) && !g.awaitWatches(r.Context()) {
+		if !g.await(r) {
 			return
 		}
 		if _, err := w.Write(buffer[:n]); err != nil {
@@ -183,12 +185,14 @@ func isWatch(r *http.Request) bool {
 	return watch == "true" || watch == "1"
 }
 
-// awaitWatches waits until watches are not stalled. It says whether there is still somebody to tell.
-func (g *Gateway) awaitWatches(ctx context.Context) bool {
+// await waits until a request is not stalled. It says whether there is still somebody to tell.
+func (g *Gateway) await(r *http.Request) bool {
+	ctx := r.Context()
 	for {
 		g.mu.Lock()
-		stalled, changed := g.trouble.StallWatches, g.changed
+		t, changed := g.trouble, g.changed
 		g.mu.Unlock()
+		stalled := t.StallWatches && isWatch(r) || t.StallKind != "" && strings.HasSuffix(r.URL.Path, "/v1/"+t.StallKind)
 		if !stalled {
 			return true
 		}

@@ -26,7 +26,8 @@ type Candidate struct {
 	Unfit string
 	// Away says that the member is unfit on purpose, so that a placement on all members does not wait for it.
 	Away bool
-	// Passing says that a member is unfit only for a moment, which is no reason to move away from it.
+	// Passing says that a member is unfit only because it is not known yet, and will be in a moment: that is
+	// no reason to move away from it, nor to pass it over.
 	Passing bool
 	// Avoid is why the member comes after all others, as with a taint; empty if it does not.
 	Avoid string
@@ -81,6 +82,11 @@ type Decision struct {
 	Rejected []v1alpha1.RejectedCluster
 	// Waiting are those of Rejected that would be chosen if they had room, nearest miss first.
 	Waiting []v1alpha1.RejectedCluster
+	// Awaited are those of Rejected that are Passing, and may turn out to come before others. For these a
+	// placement on so many members leaves places empty.
+	Awaited []v1alpha1.RejectedCluster
+	// HeldBack are those of Rejected that could take such a place now.
+	HeldBack []string
 }
 
 // Decide chooses members. A member is chosen if it is to be kept; if not, it must match, be fit, and come
@@ -128,6 +134,10 @@ func (in Input) choose(matching []Candidate, d *Decision) {
 		// First, so that the reason does not change with the members' health while nothing is needed of them.
 		case len(d.Clusters) >= d.Wanted:
 			d.notNeeded(c.Candidate)
+		case in.awaits(c.Candidate):
+			d.reject(c.Name, c.Unfit)
+			d.Awaited = append(d.Awaited, d.Rejected[len(d.Rejected)-1])
+			spread.add(c.Candidate)
 		case c.Unfit != "" && (!c.Passing || !slices.Contains(in.Prefer, c.Name)):
 			d.reject(c.Name, c.Unfit)
 		case spread.forbids(c.Candidate) != "":
@@ -135,6 +145,9 @@ func (in Input) choose(matching []Candidate, d *Decision) {
 		case in.Room(c.Name).Miss != "":
 			d.reject(c.Name, in.Room(c.Name).Miss)
 			d.Waiting = append(d.Waiting, d.Rejected[len(d.Rejected)-1])
+		case len(d.Clusters)+len(d.Awaited) >= d.Wanted:
+			d.reject(c.Name, "it has room, and comes after "+d.Awaited[0].Name+", which is not known yet")
+			d.HeldBack = append(d.HeldBack, c.Name)
 		default:
 			d.Clusters = append(d.Clusters, c.Name)
 			d.Reasons = append(d.Reasons, v1alpha1.ClusterDecision{Name: c.Name, Score: c.score, Reason: c.why})
@@ -142,11 +155,17 @@ func (in Input) choose(matching []Candidate, d *Decision) {
 		}
 	}
 	if len(d.Clusters) >= d.Wanted {
-		d.Waiting = nil // others had room
+		d.Waiting, d.Awaited = nil, nil // others had room
 	}
 	slices.SortStableFunc(d.Waiting, func(a, b v1alpha1.RejectedCluster) int {
 		return cmp.Or(cmp.Compare(in.Room(b.Name).Share, in.Room(a.Name).Share), strings.Compare(a.Name, b.Name))
 	})
+}
+
+// awaits says that a place is left empty for a member that is not known yet. Where every member is to be chosen,
+// none takes the place of another.
+func (in Input) awaits(c Candidate) bool {
+	return c.Passing && c.Unfit != "" && in.Spec.NumberOfClusters != nil && !slices.Contains(in.Prefer, c.Name)
 }
 
 // once remembers answers.

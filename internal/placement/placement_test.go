@@ -152,6 +152,101 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// unknown are the members of the fleet, of which some are not known yet.
+func unknown(names ...string) []placement.Candidate {
+	out := unfit(names...)
+	for i := range out {
+		out[i].Passing = out[i].Unfit != ""
+	}
+	return out
+}
+
+func TestPlacesAreKeptForMembersNotKnownYet(t *testing.T) {
+	one, two := ptr.To[int32](1), ptr.To[int32](2)
+	order := func(n *int32) v1alpha1.PlacementSpec { // by the label price
+		return v1alpha1.PlacementSpec{NumberOfClusters: n, PrioritizerPolicy: v1alpha1.PrioritizerPolicy{
+			Configurations: []v1alpha1.PrioritizerConfig{costs("price", 1)},
+		}}
+	}
+	cost := func(cs []placement.Candidate) []placement.Candidate {
+		for i := range cs {
+			cs[i].Labels = map[string]string{"price": fmt.Sprint(i)}
+		}
+		return cs
+	}
+	full := func(names ...string) func(string) placement.Room {
+		return func(name string) placement.Room {
+			if slices.Contains(names, name) {
+				return placement.Room{Miss: "is full"}
+			}
+			return placement.Room{Share: 1, Free: &placement.Free{CPU: int64(name[0])}}
+		}
+	}
+	free := func(weight int32) v1alpha1.PlacementSpec {
+		return v1alpha1.PlacementSpec{NumberOfClusters: one, PrioritizerPolicy: v1alpha1.PrioritizerPolicy{
+			Configurations: []v1alpha1.PrioritizerConfig{builtIn(v1alpha1.FreeCPU, weight)},
+		}}
+	}
+	cases := map[string]struct {
+		in                                   placement.Input
+		clusters, awaited, waiting, heldBack []string
+	}{
+		"the first is not known": {
+			placement.Input{Candidates: cost(unknown("alpine")), Spec: order(one)}, nil, []string{"alpine"}, nil, []string{"basalt", "cinder"},
+		},
+		"the second is not, and one is wanted": {
+			placement.Input{Candidates: cost(unknown("basalt")), Spec: order(one)}, []string{"alpine"}, nil, nil, nil,
+		},
+		"the second is not, and two are wanted": {
+			placement.Input{Candidates: cost(unknown("basalt")), Spec: order(two)}, []string{"alpine"}, []string{"basalt"}, nil, []string{"cinder"},
+		},
+		"the first is not, and two are wanted": {
+			placement.Input{Candidates: cost(unknown("alpine")), Spec: order(two)}, []string{"basalt"}, []string{"alpine"}, nil, []string{"cinder"},
+		},
+		"those before it are full": {
+			placement.Input{Candidates: cost(unknown("cinder")), Spec: order(one), Room: full("alpine", "basalt")},
+			nil, []string{"cinder"}, []string{"alpine", "basalt"}, nil,
+		},
+		"those behind it are full": {
+			placement.Input{Candidates: cost(unknown("alpine")), Spec: order(one), Room: full("basalt", "cinder")},
+			nil, []string{"alpine"}, []string{"basalt", "cinder"}, nil,
+		},
+		"all are wanted": {
+			placement.Input{Candidates: cost(unknown("alpine")), Spec: order(nil)}, []string{"basalt", "cinder"}, nil, nil, nil,
+		},
+		"it is there already": {
+			placement.Input{Candidates: cost(unknown("alpine")), Keep: []string{"cinder"}, Spec: order(one)}, []string{"cinder"}, nil, nil, nil,
+		},
+		"it was placed on one that is not known": {
+			placement.Input{Candidates: cost(unknown("alpine")), Prefer: []string{"alpine"}, Spec: order(one)}, []string{"alpine"}, nil, nil, nil,
+		},
+		"most may be free there": {
+			placement.Input{Candidates: unknown("alpine"), Spec: free(1), Room: full()}, nil, []string{"alpine"}, nil, []string{"basalt", "cinder"},
+		},
+		"least may be free there": {
+			placement.Input{Candidates: unknown("cinder"), Spec: free(-1), Room: full()}, nil, []string{"cinder"}, nil, []string{"alpine", "basalt"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := decide(t, c.in)
+			names := func(rs []v1alpha1.RejectedCluster) (out []string) {
+				for _, r := range rs {
+					out = append(out, r.Name)
+				}
+				return out
+			}
+			slices.Sort(d.HeldBack)
+			for i, what := range []string{"clusters", "awaited", "waiting", "held back"} {
+				want := [][]string{c.clusters, c.awaited, c.waiting, c.heldBack}[i]
+				if diff := cmp.Diff(want, [][]string{d.Clusters, names(d.Awaited), names(d.Waiting), d.HeldBack}[i]); diff != "" {
+					t.Error(what, diff)
+				}
+			}
+		})
+	}
+}
+
 func TestInvalidSelector(t *testing.T) {
 	for name, s := range map[string]metav1.LabelSelector{
 		"value":    labelled("site", "a b"),

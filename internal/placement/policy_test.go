@@ -431,6 +431,47 @@ func TestProperties(t *testing.T) {
 	}
 }
 
+// Whoever is chosen while members are not known yet would also be chosen if they were, whatever becomes known of
+// them. And then nobody is waited for.
+func TestKnowingMoreTakesNothingBack(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	awaited := 0
+	for range 20000 {
+		in := randomInput(r)
+		in.Spec.SpreadPolicy = v1alpha1.SpreadPolicy{} // where the choice of one follows from that of others
+		in.Spec.PrioritizerPolicy.Configurations = slices.DeleteFunc(in.Spec.PrioritizerPolicy.Configurations, func(c v1alpha1.PrioritizerConfig) bool {
+			return c.ScoreCoordinate.BuiltIn == v1alpha1.FreeGPU
+		})
+		d := decide(t, in)
+		if len(d.Awaited) == 0 {
+			continue
+		}
+		awaited++
+		known := in
+		known.Candidates = slices.Clone(in.Candidates)
+		for i := range known.Candidates {
+			if c := &known.Candidates[i]; c.Passing {
+				c.Passing = false
+				if r.IntN(2) == 0 {
+					c.Unfit = ""
+				}
+			}
+		}
+		after := decide(t, known)
+		for _, name := range d.Clusters {
+			if !slices.Contains(after.Clusters, name) && !slices.Contains(in.Prefer, name) {
+				t.Fatalf("%s was chosen, and is not when more is known:\n%+v\n%+v\n%+v", name, in, d, after)
+			}
+		}
+		if len(after.Awaited)+len(after.HeldBack) > 0 {
+			t.Fatalf("it waits although all is known: %+v", after)
+		}
+	}
+	if awaited < 500 {
+		t.Errorf("only %d of the placements had to wait", awaited)
+	}
+}
+
 func checkDecision(t *testing.T, in placement.Input, d placement.Decision) {
 	t.Helper()
 	if len(d.Clusters) < len(in.Keep) || !slices.Equal(d.Clusters[:len(in.Keep)], in.Keep) {

@@ -44,7 +44,7 @@ func newScores(in Input, cs []Candidate) scores {
 			steady = false
 		}
 		if weight != 0 {
-			out = append(out, weighed{name: nameOf(at), weight: weight, scorer: scorerFor(in, at, cs)})
+			out = append(out, weighed{name: nameOf(at), weight: weight, scorer: scorerFor(in, at, weight, cs)})
 		}
 	}
 	if steady {
@@ -60,14 +60,14 @@ func nameOf(at v1alpha1.ScoreCoordinate) string {
 	return string(at.BuiltIn)
 }
 
-func scorerFor(in Input, at v1alpha1.ScoreCoordinate, cs []Candidate) scorer {
+func scorerFor(in Input, at v1alpha1.ScoreCoordinate, weight int32, cs []Candidate) scorer {
 	switch {
 	case at.Type == v1alpha1.ScoreLabel:
 		return newCost(at.Label, cs)
 	case at.BuiltIn == v1alpha1.Balance:
 		return newBalance(cs)
 	case freeOf[at.BuiltIn].of != nil:
-		return newFree(in, freeOf[at.BuiltIn], cs)
+		return newFree(in, freeOf[at.BuiltIn], weight, cs)
 	default:
 		return steadyScore(in.Prefer)
 	}
@@ -155,10 +155,14 @@ type freeScore struct {
 	in   Input
 	what resourceOf
 	most int64
+	hope int32 // the score of a member that is not known yet: it may be before all others
 }
 
-func newFree(in Input, what resourceOf, cs []Candidate) freeScore {
-	s := freeScore{in: in, what: what}
+func newFree(in Input, what resourceOf, weight int32, cs []Candidate) freeScore {
+	s := freeScore{in: in, what: what, hope: best + 1}
+	if weight < 0 {
+		s.hope = worst - 1
+	}
 	for _, c := range cs {
 		if n, ok := s.free(c); ok {
 			s.most = max(s.most, n)
@@ -181,7 +185,10 @@ func (s freeScore) free(c Candidate) (int64, bool) {
 
 func (s freeScore) score(c Candidate) (int32, string) {
 	n, ok := s.free(c)
-	if !ok {
+	switch {
+	case s.in.awaits(c):
+		return s.hope, "not known yet"
+	case !ok:
 		return 0, "not known"
 	}
 	return share(n, s.most, 0), s.what.text(n) + " free"

@@ -66,6 +66,10 @@ func ready(in Input, s *v1alpha1.FleetMiniClusterStatus) verdict {
 		}
 	}
 	if d := in.Decision; d != nil && len(d.Clusters) < int(d.Wanted) {
+		if in.Awaiting != "" && !in.Wanted.Suspend {
+			return verdict{metav1.ConditionFalse, v1alpha1.ReasonConnecting, fmt.Sprintf(
+				"%d of %d members chosen (%s); %s", len(d.Clusters), d.Wanted, orNone(join(d.Clusters)), in.Awaiting)}
+		}
 		if len(d.Waiting) > 0 && !in.Wanted.Suspend {
 			return verdict{metav1.ConditionFalse, v1alpha1.ReasonInsufficientCapacity, waiting(d)}
 		}

@@ -54,6 +54,8 @@ type Input struct {
 	Decision *v1alpha1.PlacementDecision
 	Members  []Member
 	Ledger   runs.Ledger
+	// Awaiting says which members a placement keeps places for that are not known yet; empty if for none.
+	Awaiting string
 	// Previous is the status as it was. What is not known anew is taken from it.
 	Previous v1alpha1.FleetMiniClusterStatus
 	Now      time.Time
