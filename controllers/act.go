@@ -371,9 +371,8 @@ func (p *pass) performOn(ctx context.Context, s *site) (o outcome) {
 // adjust sets size and suspension of a Job, or releases one that an earlier pass could not release any more. That has
 // made no pod, so that any pod of its run is of a Job that is gone.
 func (p *pass) adjust(ctx context.Context, s *site) error {
-	last := p.ledger.Last(s.name)
 	if s.job.Unreleased {
-		pod, err := s.member.PodLeft(ctx, p.key(s), last.ID)
+		pod, err := s.member.PodLeft(ctx, p.key(s), s.job.RunID)
 		if err != nil {
 			return err
 		}
@@ -381,7 +380,7 @@ func (p *pass) adjust(ctx context.Context, s *site) error {
 			return leftoverError{pod}
 		}
 	}
-	_, err := s.member.AdjustRun(ctx, s.rawJob, p.wanted.SizeFor(last, s.job), p.wanted.Suspend)
+	_, err := s.member.AdjustRun(ctx, s.rawJob, s.size, p.wanted.Suspend)
 	return err
 }
 
@@ -394,7 +393,7 @@ func (p *pass) adjustment(s *site) string {
 	case v1alpha1.ReasonRunStarted:
 		return "released: its pods are made now"
 	default:
-		return fmt.Sprintf("resized from %d to %d pods", s.job.Size, p.wanted.Size)
+		return fmt.Sprintf("resized from %d to %d pods", s.job.Size, s.size)
 	}
 }
 

@@ -39,7 +39,7 @@ func (r *FleetMiniClusterReconciler) dropLate(ctx context.Context, m *clusters.M
 		return err
 	}
 	err = wait.PollUntilContextTimeout(ctx, lateInterval, lateTimeout, true, func(ctx context.Context) (bool, error) {
-		return m.Cleanup(ctx, on.Namespace, on.Name, origin)
+		return m.Cleanup(ctx, on.Namespace, on.Name, origin, nil)
 	})
 	if err != nil {
 		return fmt.Errorf("removing the Job %s from member %s, which came late: %w", on, m.Name, err)

@@ -25,6 +25,7 @@ import (
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/internal/fit"
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/words"
@@ -89,8 +90,13 @@ type site struct {
 	// connecting says that the first attempt to reach it, since the hub started, has not ended yet.
 	connecting bool
 	still      bool // nothing more can be done here in this pass
-	awaits     bool // a run is due and has to wait for something that it references
-	gone       bool // everything was removed from the member
+	// size is what the Job is adjusted to. admitted says that it may take the room for that, needs is what it waits
+	// for if it may not.
+	size     int32
+	admitted bool
+	needs    *fit.Gang
+	awaits   bool // a run is due and has to wait for something that it references
+	gone     bool // everything was removed from the member
 }
 
 // note is an event to be sent once the status that it speaks of is written.

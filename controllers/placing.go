@@ -96,11 +96,11 @@ func (p *pass) decide(spec *v1alpha1.PlacementSpec, d placement.Decision) {
 		Open:      spec.NumberOfClusters == nil, Rejected: d.Rejected[:min(len(d.Rejected), mostTold)],
 		Waiting: d.Waiting[:min(len(d.Waiting), mostTold)],
 	}
-	p.lacking = slices.Clone(d.HeldBack) // they keep their place in the line
-	for _, w := range d.Waiting {
+	p.lacking = slices.Clone(d.HeldBack) // it keeps its place in the line of each
+	for _, w := range slices.Concat(d.Awaited, d.Waiting) {
 		p.lacking = append(p.lacking, w.Name)
 	}
-	p.await(d.Awaited)
+	p.await(spec, d.Awaited)
 	for _, name := range d.Clusters {
 		p.lookAgain(p.passing[name]) // it may be that it has to go elsewhere
 	}
@@ -199,11 +199,15 @@ func (p *pass) patience(m *v1alpha1.MemberCluster) time.Duration {
 	return max(since.Add(roomPatience).Sub(p.r.Now()), 0)
 }
 
-// await tells of the members for which places are left empty.
-func (p *pass) await(members []v1alpha1.RejectedCluster) {
+// await tells of the members for which places are left empty, though not where every member is to be chosen, and none
+// takes the place of another.
+func (p *pass) await(spec *v1alpha1.PlacementSpec, members []v1alpha1.RejectedCluster) {
 	p.awaiting = ""
 	for _, m := range members {
 		p.lookAgain(p.passing[m.Name])
+	}
+	if spec.NumberOfClusters == nil {
+		return
 	}
 	for i, m := range members {
 		if i == mostAwaited {

@@ -68,9 +68,15 @@ func (p *pass) room(name string) placement.Room {
 	if err != nil {
 		return anything // which is told when it is to be rendered
 	}
+	return p.roomFor(m, gang)
+}
+
+// roomFor tells how a gang fits on a member now. The book is locked.
+func (p *pass) roomFor(m *clusters.Member, gang fit.Gang) placement.Room {
+	name := m.Name
 	nodes, state := p.r.book.nodes(m, client.ObjectKeyFromObject(p.fmc), p.ownRuns(name)...)
 	if state != clusters.RoomKnown {
-		return anything
+		return placement.Room{Share: 1}
 	}
 	res := fit.Check(nodes, gang)
 	out := placement.Room{Share: 1, Free: freeOf(res.Free)}
@@ -83,10 +89,7 @@ func (p *pass) room(name string) placement.Room {
 		}
 	} else if w := p.r.book.ahead(name, nodes, rankOf(p.fmc), gang); w != nil {
 		out.Miss = w.turn()
-		if p.behind == nil {
-			p.behind = map[string]types.NamespacedName{}
-		}
-		p.behind[name] = w.key
+		p.standBehind(name, w.key)
 	}
 	out.Miss = words.Safe(out.Miss, words.Note) // names of nodes and taints are the member's own
 	return out
@@ -149,9 +152,14 @@ func (p *pass) take(keep []string) {
 	}
 }
 
-// gate lets a run begin if overrides make a MiniCluster for its member, and its room is claimed, or can be. The room of one that follows another on the same
-// member could not be claimed before that had ended.
+// gate lets a run begin if overrides make a MiniCluster for its member, and its room is claimed, or can be. The
+// room of one that follows another on the same member could not be claimed before that had ended. A live run that
+// is to take more room goes through here as well.
 func (p *pass) gate(s *site, step runs.Step) runs.Step {
+	s.needs, s.admitted = nil, false
+	if step.Action == runs.Adjust {
+		return p.admit(s, step)
+	}
 	if step.Action != runs.Begin && step.Action != runs.Create {
 		return step
 	}
@@ -168,10 +176,9 @@ func (p *pass) gate(s *site, step runs.Step) runs.Step {
 	b, key := &p.r.book, client.ObjectKeyFromObject(p.fmc)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	gang, err := p.gang(s.name)
 	if p.unlisted(s.name) {
-		b.ask(s.name, key)
-		s.lookAgain(failedInterval) // if the news that they are listed does not come first
-		return runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonConnecting, Message: unlisted}
+		return p.listFirst(s, gang)
 	}
 	if c, ok := b.claimOf(s.name, key); ok && c.run == "" {
 		return step
@@ -180,7 +187,7 @@ func (p *pass) gate(s *site, step runs.Step) runs.Step {
 		s.lookAgain(soon) // to be placed anew
 		return runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonInsufficientCapacity, Message: miss}
 	}
-	if gang, err := p.gang(s.name); err == nil {
+	if err == nil {
 		b.claim(s.name, key, claim{gang: gang})
 	}
 	return step
@@ -197,10 +204,13 @@ func (p *pass) settle() {
 	var concerned []string
 	for _, s := range p.sites {
 		last := p.ledger.Last(s.name)
-		if last == nil || last.State.Ended() || s.job != nil && s.job.RunID == last.ID && (s.job.Finished || s.job.SuspendedByUs && !s.job.Unreleased) {
+		if last == nil || last.State.Ended() || s.job != nil && s.job.RunID == last.ID && (s.job.Finished || p.idles(s)) {
 			continue
 		}
 		live[s.name] = true
+		if s.admitted {
+			continue // the Job as it was seen does not show yet what it was given
+		}
 		if c, changed := p.liveClaim(s, last); changed {
 			b.claim(s.name, key, c)
 			concerned = append(concerned, s.name) // it may need less than before
@@ -213,6 +223,11 @@ func (p *pass) settle() {
 	if p.decision != nil && len(p.decision.Waiting) > 0 {
 		p.lookAgain(waitInterval)
 	}
+}
+
+// idles says whether a live run needs no room: it is suspended, and neither about to be released nor resumed.
+func (p *pass) idles(s *site) bool {
+	return s.job.SuspendedByUs && !s.admitted && (p.wanted.Suspend || !s.job.Unreleased)
 }
 
 // liveClaim is what a live run has claimed, and whether that is news. The Job knows best what its pods need:
@@ -238,16 +253,26 @@ func (p *pass) liveClaim(s *site, last *v1alpha1.Run) (claim, bool) {
 	return next, !had || next.run != old.run || next.done != old.done || next.gang.Size != old.gang.Size
 }
 
-// waiter is what waits for room, or nil if nothing would begin even if there were some.
+// waiter is what waits for room, or nil if nothing would begin even if there were some. The book is locked.
 func (p *pass) waiter() *waiter {
-	if p.problem != nil || p.wanted.Suspend || p.decision == nil || len(p.lacking) == 0 || p.hold() != "" {
-		return nil
-	}
 	w := &waiter{rank: rankOf(p.fmc), members: map[string]fit.Gang{}, behind: p.behind, looked: p.r.Now()}
-	for _, name := range p.lacking {
-		last := p.ledger.Last(name)
-		if gang, err := p.gang(name); err == nil && (last == nil || last.State.Ended()) {
-			w.members[name] = gang
+	if p.problem == nil && !p.wanted.Suspend && p.decision != nil && p.hold() == "" {
+		for _, name := range p.lacking {
+			last := p.ledger.Last(name)
+			if gang, err := p.gang(name); err == nil && (last == nil || last.State.Ended()) {
+				w.members[name] = gang
+			}
+		}
+	}
+	old, waited := p.r.book.waiters[client.ObjectKeyFromObject(p.fmc)]
+	for _, s := range p.sites {
+		switch {
+		case s.needs != nil:
+			w.members[s.name] = *s.needs
+		case waited && s.connecting: // what it waited for it still does, as far as anybody knows
+			if gang, here := old.on(s.name); here {
+				w.members[s.name] = gang
+			}
 		}
 	}
 	if len(w.members) == 0 {
@@ -342,22 +367,32 @@ func (r *FleetMiniClusterReconciler) primeWith(ctx context.Context, fmc *v1alpha
 	if waits {
 		r.book.wait(key, &waiter{rank: rankOf(fmc), anywhere: &gang})
 	}
-	succeeded := map[string]int{}
+	told := map[string]v1alpha1.ClusterStatus{}
 	for _, c := range fmc.Status.Clusters {
-		succeeded[c.Run] = int(c.Pods.Succeeded)
+		told[c.Run] = c
 	}
 	for _, member := range live {
+		id := ledger.Last(member).ID
+		if told[id].Health == v1alpha1.Suspended && told[id].Reason == v1alpha1.ReasonInsufficientCapacity {
+			continue // it waits to be resumed
+		}
 		if _, ok := r.book.claimOf(member, key); !ok {
-			id := ledger.Last(member).ID
-			c := claim{run: id, gang: gang, done: succeeded[id]}
-			if v, err := override.Apply(fmc.Name, &fmc.Spec.MiniCluster, overrides, labels[member]); err == nil && v.Digest != "" {
-				if g, err := gangOf(fmc, &v.Spec, false); err == nil {
-					c.gang = g
-				}
-			}
-			r.book.claim(member, key, c)
+			g := overriddenGang(fmc, overrides, labels[member], gang)
+			r.book.claim(member, key, claim{run: id, gang: g, done: int(told[id].Pods.Succeeded)})
 		}
 	}
+}
+
+// overriddenGang is what overrides make of a gang, if they do.
+func overriddenGang(fmc *v1alpha1.FleetMiniCluster, overrides []v1alpha1.ClusterOverride, labels map[string]string, gang fit.Gang) fit.Gang {
+	v, err := override.Apply(fmc.Name, &fmc.Spec.MiniCluster, overrides, labels)
+	if err != nil || v.Digest == "" {
+		return gang
+	}
+	if g, err := gangOf(fmc, &v.Spec, false); err == nil {
+		return g
+	}
+	return gang
 }
 
 // liveRuns is how many runs of this fleet are live on a member. The book is locked.

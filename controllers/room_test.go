@@ -2,10 +2,12 @@ package controllers_test
 
 import (
 	"context"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/hack/lab"
@@ -58,5 +60,75 @@ var _ = Describe("A member whose room is not known yet", func() {
 		Expect(w.get(ctx, "patient").Status.Placement.Clusters).To(Equal([]string{w.member("a")}))
 		Expect(w.line(ctx, "late")).To(Equal(running))
 		Expect(w.get(ctx, "late").Status.Runs).To(HaveLen(1))
+	})
+})
+
+var _ = Describe("A live run that is to take more room", func() {
+	const waits = "False InsufficientCapacity OutOfSync"
+	var w *world
+	BeforeEach(func(ctx SpecContext) {
+		w = newWorld(ctx)
+		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
+		empty(ctx)
+		w.freeCPU(ctx, "64/64")
+	})
+	AfterEach(func(ctx SpecContext) {
+		Expect(hub.DeleteAllOf(ctx, &v1alpha1.FleetMiniCluster{}, client.InNamespace(w.name))).To(Succeed())
+		Eventually(w.exists).WithArguments(ctx, "first").Should(BeFalse())
+	})
+
+	It("is resumed once all of it has room, in its turn", func(ctx SpecContext) {
+		Expect(hub.Create(ctx, w.asking("first", 4, "10", held))).To(Succeed())
+		w.podsRun(ctx, "first", "4/4")
+		w.change(ctx, "first", func(f *v1alpha1.FleetMiniCluster) { f.Spec.Suspend = true })
+		Expect(hub.Create(ctx, w.asking("second", 2, "20", held))).To(Succeed())
+		w.podsRun(ctx, "second", "2/2")
+		w.change(ctx, "first", func(f *v1alpha1.FleetMiniCluster) { f.Spec.Suspend = false })
+		Eventually(w.readyMessage).WithArguments(ctx, "first").Should(Equal(
+			w.member("a") + ": it is resumed when all of its pods have room; 2 of 4 pods fit; 6 CPU short on alpine"))
+		Expect(w.line(ctx, "first")).To(Equal(waits + " Suspended 0/1"))
+		Expect(hub.Create(ctx, w.asking("third", 1, "24", held))).To(Succeed())
+		Eventually(w.readyMessage).WithArguments(ctx, "third").Should(ContainSubstring("its room is kept for " + w.name + "/first"))
+		Expect(job(ctx, "alpine", w.name, "first").Spec.Suspend).To(HaveValue(BeTrue()))
+
+		By("restarting MiniFleet, over which it keeps its place")
+		Expect(minifleet.Kill()).To(Succeed())
+		Expect(hub.Create(ctx, w.asking("youngest", 1, "24", held))).To(Succeed())
+		startMinifleet(labs.Cluster("hub").Kubeconfig())
+		Eventually(w.readyMessage).WithArguments(ctx, "youngest").Should(ContainSubstring("its room is kept for " + w.name + "/first"))
+		Expect(hub.Delete(ctx, w.get(ctx, "second"))).To(Succeed())
+		w.podsRun(ctx, "first", "4/4")
+		Eventually(w.line).WithArguments(ctx, "first").Should(Equal(running))
+		Eventually(w.line).WithArguments(ctx, "third").Should(Equal(running))
+		Eventually(w.readyMessage).WithArguments(ctx, "youngest").WithTimeout(90 * time.Second).Should(ContainSubstring("0 of 1 pods fit; 24 CPU short on alpine"))
+		Expect(jobsMade("alpine", w.name)).To(Equal(3))
+	})
+
+	It("grows as far as there is room, and before those that came after it", func(ctx SpecContext) {
+		f := w.asking("first", 2, "16", held)
+		f.Spec.MiniCluster.MaxSize = 6
+		Expect(hub.Create(ctx, f)).To(Succeed())
+		w.podsRun(ctx, "first", "2/2")
+		other := w.occupy(ctx, "other", "10")
+		w.freeCPU(ctx, "22/64")
+		resize := func(size int32) {
+			w.change(ctx, "first", func(f *v1alpha1.FleetMiniCluster) { f.Spec.MiniCluster.Size = size })
+		}
+		resize(4)
+		Eventually(w.readyMessage).WithArguments(ctx, "first").Should(Equal(
+			w.member("a") + ": it has 3 pods, and gets 1 more as they have room; 0 of 1 pods fit; 10 CPU short on alpine"))
+		Eventually(w.line).WithArguments(ctx, "first").Should(Equal(waits + " Progressing 0/1"))
+		w.podsRun(ctx, "first", "3/3")
+		Expect(hub.Create(ctx, w.asking("young", 1, "1", held))).To(Succeed())
+		Eventually(w.readyMessage).WithArguments(ctx, "young").Should(ContainSubstring("its room is kept for " + w.name + "/first"))
+
+		vacate(ctx, other)
+		w.podsRun(ctx, "first", "4/4")
+		Eventually(w.line).WithArguments(ctx, "first").Should(Equal(running))
+		Expect(w.line(ctx, "young")).To(HavePrefix(waits))
+		resize(3)
+		Eventually(w.line).WithArguments(ctx, "young").Should(Equal(running))
+		w.podsRun(ctx, "first", "3/3")
+		Expect(w.get(ctx, "first").Status.Runs).To(HaveLen(1))
 	})
 })

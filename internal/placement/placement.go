@@ -82,8 +82,8 @@ type Decision struct {
 	Rejected []v1alpha1.RejectedCluster
 	// Waiting are those of Rejected that would be chosen if they had room, nearest miss first.
 	Waiting []v1alpha1.RejectedCluster
-	// Awaited are those of Rejected that are Passing, and may turn out to come before others. For these a
-	// placement on so many members leaves places empty.
+	// Awaited are those of Rejected that are Passing, and may turn out to come before others. Places are left
+	// empty for them.
 	Awaited []v1alpha1.RejectedCluster
 	// HeldBack are those of Rejected that could take such a place now.
 	HeldBack []string
@@ -162,10 +162,9 @@ func (in Input) choose(matching []Candidate, d *Decision) {
 	})
 }
 
-// awaits says that a place is left empty for a member that is not known yet. Where every member is to be chosen,
-// none takes the place of another.
+// awaits says that a place is left empty for a member that is not known yet.
 func (in Input) awaits(c Candidate) bool {
-	return c.Passing && c.Unfit != "" && in.Spec.NumberOfClusters != nil && !slices.Contains(in.Prefer, c.Name)
+	return c.Passing && c.Unfit != "" && !slices.Contains(in.Prefer, c.Name)
 }
 
 // once remembers answers.

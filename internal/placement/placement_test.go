@@ -212,7 +212,7 @@ func TestPlacesAreKeptForMembersNotKnownYet(t *testing.T) {
 			nil, []string{"alpine"}, []string{"basalt", "cinder"}, nil,
 		},
 		"all are wanted": {
-			placement.Input{Candidates: cost(unknown("alpine")), Spec: order(nil)}, []string{"basalt", "cinder"}, nil, nil, nil,
+			placement.Input{Candidates: cost(unknown("alpine")), Spec: order(nil)}, []string{"basalt", "cinder"}, []string{"alpine"}, nil, nil,
 		},
 		"it is there already": {
 			placement.Input{Candidates: cost(unknown("alpine")), Keep: []string{"cinder"}, Spec: order(one)}, []string{"cinder"}, nil, nil, nil,

@@ -174,9 +174,16 @@ func syncAndHealth(in Input, m Member) (v1alpha1.SyncStatus, v1alpha1.HealthStat
 		return v1alpha1.OutOfSync, health
 	case !m.Run.State.Ended() && m.Step.Reason == v1alpha1.ReasonDeleting:
 		return v1alpha1.OutOfSync, health // its Job is gone, or about to be
+	case !m.Run.State.Ended() && waitsForRoom(m.Step):
+		return v1alpha1.OutOfSync, health // it is to be resumed, or to be larger
 	default:
 		return v1alpha1.Synced, health
 	}
+}
+
+// waitsForRoom says that what is to be done has to wait until there is room, or until it is known that there is.
+func waitsForRoom(s runs.Step) bool {
+	return s.Action == runs.Nothing && (s.Reason == v1alpha1.ReasonInsufficientCapacity || s.Reason == v1alpha1.ReasonConnecting)
 }
 
 // runHealth is that of the latest run, as far as it is known.
