@@ -377,7 +377,11 @@ func (s podStore) put(obj any) error {
 
 // podFrom leaves open where the pod is.
 func podFrom(p *corev1.Pod) pod {
-	requests := podresources.PodRequests(p, podresources.PodResourcesOptions{})
+	// With what the kubelet reports, of a pod whose requests are changed in place: until it is done, the old ones
+	// may count, as they do for schedulers.
+	requests := podresources.PodRequests(p, podresources.PodResourcesOptions{
+		UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	})
 	return pod{amount: amountOf(requests), extra: extraOf(requests), run: runOf(p), kind: podKindOf(p)}
 }
 

@@ -236,12 +236,13 @@ func runOf(p *corev1.Pod) string {
 }
 
 // podKindOf tells pods apart. Those of Jobs do not bear the label that MiniFleet's own objects do. Pods that
-// are always restarted never end by themselves: those of Deployments and DaemonSets, and of the kubelet.
+// are always restarted never end by themselves, unless they are being deleted: those of Deployments and DaemonSets,
+// and of the kubelet.
 func podKindOf(p *corev1.Pod) podKind {
 	switch {
 	case p.Labels[v1alpha1.LabelRun] != "" && p.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy:
 		return servesRun
-	case p.Spec.RestartPolicy == corev1.RestartPolicyAlways:
+	case p.Spec.RestartPolicy == corev1.RestartPolicyAlways && p.DeletionTimestamp.IsZero():
 		return staysOnNode
 	default:
 		return comesAndGoes

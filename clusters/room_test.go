@@ -245,3 +245,50 @@ func TestMemoryOfAPod(t *testing.T) {
 	runtime.KeepAlive(list)
 	runtime.KeepAlive(c)
 }
+
+// A pod that is changed in place takes what it had or what it is to have, whichever is more, until that is done.
+func TestRoomOfAPodThatIsResized(t *testing.T) {
+	cases := map[string]struct {
+		spec, allocated, actual string
+		free                    int64
+	}{
+		"smaller, not done":  {"1", "3", "3", 1000},
+		"smaller, allocated": {"1", "1", "3", 1000},
+		"done":               {"1", "1", "1", 3000},
+		"larger, not done":   {"3", "1", "1", 1000},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := watching()
+			p := podOf("p", "a", resources(tc.spec, "0", 0))
+			p.Spec.Containers[0].Name = "c"
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+				Name: "c", AllocatedResources: resources(tc.allocated, "0", 0),
+				Resources: &corev1.ResourceRequirements{Requests: resources(tc.actual, "0", 0)},
+			}}
+			_ = nodeStore{c}.Replace([]any{nodeOf("a", true, resources("4", "8Gi", 0))}, "")
+			_ = podStore{c}.Replace([]any{p}, "")
+			if got := free(c.roomWithout(nil), "a")["cpu"]; got != tc.free {
+				t.Errorf("%d millicores are free, want %d", got, tc.free)
+			}
+		})
+	}
+}
+
+// A pod that never ends by itself does when it is deleted: its room is worth waiting for from then on.
+func TestRoomOfAPodThatIsDeleted(t *testing.T) {
+	c := watching()
+	p := podOf("p", "a", resources("3", "0", 0))
+	p.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	_ = nodeStore{c}.Replace([]any{nodeOf("a", true, resources("4", "8Gi", 0))}, "")
+	_ = podStore{c}.Replace([]any{p}, "")
+	if n := c.roomWithout(nil).Nodes[0]; n.Free["cpu"] != 1000 || n.Total["cpu"] != 1000 {
+		t.Errorf("before: free %d of %d", n.Free["cpu"], n.Total["cpu"])
+	}
+	p = p.DeepCopy()
+	p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	_ = podStore{c}.Update(p)
+	if n := c.roomWithout(nil).Nodes[0]; n.Free["cpu"] != 1000 || n.Total["cpu"] != 4000 {
+		t.Errorf("deleted: free %d of %d", n.Free["cpu"], n.Total["cpu"])
+	}
+}
