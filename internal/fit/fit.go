@@ -141,7 +141,7 @@ func Check(nodes []Node, g Gang) Result {
 	case total < g.Size:
 		r.Miss = fmt.Sprintf("%d of %d pods fit; %s", total, g.Size, nearest(nodes, counts, g.Pod, excluded))
 	case g.Beside != nil && !besideFits(nodes, counts, total, g):
-		r.Miss = fmt.Sprintf("%d of %d pods fit, but not the pod of services beside them", g.Size, g.Size)
+		r.Miss = fmt.Sprintf("%d of %d pods fit, but not the pod of services beside them; %s", g.Size, g.Size, nearestBeside(nodes, g))
 	default:
 		r.Fits = true
 	}
@@ -254,7 +254,7 @@ func (p *Pod) refuses(n *Node) string {
 	}
 	for i := range n.Taints {
 		if t := &n.Taints[i]; t.Effect != corev1.TaintEffectPreferNoSchedule && !p.tolerates(t) {
-			return "tainted " + t.Key + ":" + string(t.Effect)
+			return tainted(t)
 		}
 	}
 	if len(p.spec.NodeSelector) == 0 && p.spec.Affinity == nil {
@@ -266,6 +266,19 @@ func (p *Pod) refuses(n *Node) string {
 		return "without the labels asked for"
 	}
 	return ""
+}
+
+func tainted(t *corev1.Taint) string {
+	switch t.Key {
+	case corev1.TaintNodeUnschedulable:
+		return "cordoned"
+	case corev1.TaintNodeNotReady:
+		return "not ready"
+	case corev1.TaintNodeUnreachable:
+		return "unreachable"
+	default:
+		return "tainted " + t.Key + ":" + string(t.Effect)
+	}
 }
 
 func (p *Pod) tolerates(t *corev1.Taint) bool {
@@ -284,7 +297,27 @@ func newReasons(nodes int) *reasons { return &reasons{nodes: nodes, count: map[s
 
 func (r *reasons) add(why string) { r.count[why]++ }
 
-// String says why none of the nodes is chosen, the commonest reason first.
+// none says why none of the nodes is chosen.
+func (r *reasons) none() string {
+	if r.nodes == 0 {
+		return "there are no nodes"
+	}
+	return fmt.Sprintf("none of %d nodes may run them (%s)", r.nodes, r)
+}
+
+// some says why some of the nodes are not chosen; empty if all may be.
+func (r *reasons) some() string {
+	n := 0
+	for _, count := range r.count {
+		n += count
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d of %d nodes may not run them: %s)", n, r.nodes, r)
+}
+
+// String lists the reasons, the commonest first.
 func (r *reasons) String() string {
 	all := slices.SortedFunc(maps.Keys(r.count), func(a, b string) int {
 		if d := r.count[b] - r.count[a]; d != 0 {
@@ -296,5 +329,5 @@ func (r *reasons) String() string {
 	for _, why := range all[:min(len(all), 3)] {
 		parts = append(parts, fmt.Sprintf("%d %s", r.count[why], why))
 	}
-	return fmt.Sprintf("none of %d nodes may run them (%s)", r.nodes, strings.Join(parts, ", "))
+	return strings.Join(parts, ", ")
 }

@@ -83,6 +83,10 @@ func TestPodOf(t *testing.T) {
 	}
 }
 
+func tainted(key string) func(*fit.Node) {
+	return func(n *fit.Node) { n.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}} }
+}
+
 func TestCheck(t *testing.T) {
 	gpu := func(n *fit.Node) { n.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}} }
 	small := node("a", "cpu", "8", "memory", "16Gi")
@@ -107,25 +111,29 @@ func TestCheck(t *testing.T) {
 		gang  fit.Gang
 		miss  string
 	}{
-		"fits to the last core":        {[]fit.Node{small, big}, gang(5, "cpu", "4"), ""},
-		"one core short":               {[]fit.Node{small, big}, gang(6, "cpu", "4"), "5 of 6 pods fit; 1 CPU short on b"},
-		"scattered room is no room":    {[]fit.Node{small, big}, gang(2, "cpu", "9"), "1 of 2 pods fit; 1 CPU short on a"},
-		"memory":                       {[]fit.Node{small}, gang(3, "cpu", "1", "memory", "6Gi"), "2 of 3 pods fit; 2Gi memory short on a"},
-		"two resources":                {[]fit.Node{small}, gang(2, "cpu", "5", "memory", "9Gi"), "1 of 2 pods fit; 2 CPU and 2Gi memory short on a"},
-		"GPUs that nobody has":         {[]fit.Node{small}, gang(1, "nvidia.com/gpu", "2"), "0 of 1 pods fit; 2 nvidia.com/gpu short on a"},
-		"GPUs of another make":         {[]fit.Node{node("a", "amd.com/gpu", "8")}, gang(1, "nvidia.com/gpu", "1"), "0 of 1 pods fit; 1 nvidia.com/gpu short on a"},
-		"the limit of pods":            {[]fit.Node{with(small, func(n *fit.Node) { n.Free = fit.Amounts{"pods": 2, "cpu": 8000} })}, gang(3), "2 of 3 pods fit; 1 pods (its limit) short on a"},
-		"more is used than there is":   {[]fit.Node{with(small, func(n *fit.Node) { n.Free = fit.Amounts{"pods": 2, "cpu": -1000} })}, gang(1, "cpu", "1"), "0 of 1 pods fit; 2 CPU short on a"},
-		"a taint":                      {[]fit.Node{with(small, gpu), with(big, gpu)}, gang(1), "0 of 1 pods fit; none of 2 nodes may run them (2 tainted gpu:NoSchedule)"},
-		"a taint that is tolerated":    {[]fit.Node{with(small, gpu)}, gangOf(2, needs(func(s *corev1.PodSpec) { s.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: "Exists"}} })), ""},
-		"a taint that merely prefers":  {[]fit.Node{with(small, func(n *fit.Node) { n.Taints = []corev1.Taint{{Key: "x", Effect: "PreferNoSchedule"}} })}, gang(1), ""},
-		"a cordoned node":              {[]fit.Node{with(small, func(n *fit.Node) { n.Unschedulable = true }), big}, gang(4, "cpu", "4"), "3 of 4 pods fit; 1 CPU short on b"},
-		"the node selector":            {[]fit.Node{labelled, big}, gangOf(3, needs(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "ssd"} })), "2 of 3 pods fit; 4 CPU short on a"},
+		"fits to the last core":       {[]fit.Node{small, big}, gang(5, "cpu", "4"), ""},
+		"one core short":              {[]fit.Node{small, big}, gang(6, "cpu", "4"), "5 of 6 pods fit; 1 CPU short on b"},
+		"scattered room is no room":   {[]fit.Node{small, big}, gang(2, "cpu", "9"), "1 of 2 pods fit; 1 CPU short on a"},
+		"memory":                      {[]fit.Node{small}, gang(3, "cpu", "1", "memory", "6Gi"), "2 of 3 pods fit; 2Gi memory short on a"},
+		"two resources":               {[]fit.Node{small}, gang(2, "cpu", "5", "memory", "9Gi"), "1 of 2 pods fit; 2 CPU and 2Gi memory short on a"},
+		"GPUs that nobody has":        {[]fit.Node{small}, gang(1, "nvidia.com/gpu", "2"), "0 of 1 pods fit; 2 nvidia.com/gpu short on a"},
+		"GPUs of another make":        {[]fit.Node{node("a", "amd.com/gpu", "8")}, gang(1, "nvidia.com/gpu", "1"), "0 of 1 pods fit; 1 nvidia.com/gpu short on a"},
+		"the limit of pods":           {[]fit.Node{with(small, func(n *fit.Node) { n.Free = fit.Amounts{"pods": 2, "cpu": 8000} })}, gang(3), "2 of 3 pods fit; 1 pods (the limit of the node) short on a"},
+		"more is used than there is":  {[]fit.Node{with(small, func(n *fit.Node) { n.Free = fit.Amounts{"pods": 2, "cpu": -1000} })}, gang(1, "cpu", "1"), "0 of 1 pods fit; 2 CPU short on a"},
+		"a taint":                     {[]fit.Node{with(small, gpu), with(big, gpu)}, gang(1), "0 of 1 pods fit; none of 2 nodes may run them (2 tainted gpu:NoSchedule)"},
+		"a taint that is tolerated":   {[]fit.Node{with(small, gpu)}, gangOf(2, needs(func(s *corev1.PodSpec) { s.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: "Exists"}} })), ""},
+		"a taint that merely prefers": {[]fit.Node{with(small, func(n *fit.Node) { n.Taints = []corev1.Taint{{Key: "x", Effect: "PreferNoSchedule"}} })}, gang(1), ""},
+		"a cordoned node":             {[]fit.Node{with(small, func(n *fit.Node) { n.Unschedulable = true }), big}, gang(4, "cpu", "4"), "3 of 4 pods fit; 1 CPU short on b (1 of 2 nodes may not run them: 1 cordoned)"},
+		"a node that is not ready":    {[]fit.Node{with(small, tainted(corev1.TaintNodeNotReady)), with(big, tainted(corev1.TaintNodeUnreachable))}, gang(1), "0 of 1 pods fit; none of 2 nodes may run them (1 not ready, 1 unreachable)"},
+		"a cordoned node whose taint is tolerated": {[]fit.Node{with(small, func(n *fit.Node) { n.Unschedulable = true; tainted(corev1.TaintNodeUnschedulable)(n) })}, gangOf(1, needs(func(s *corev1.PodSpec) {
+			s.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeUnschedulable, Operator: "Exists"}}
+		})), ""},
+		"the node selector":            {[]fit.Node{labelled, big}, gangOf(3, needs(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"disk": "ssd"} })), "2 of 3 pods fit; 4 CPU short on a (1 of 2 nodes may not run them: 1 without the labels asked for)"},
 		"node affinity":                {[]fit.Node{labelled, big}, gangOf(2, affinity("x")), ""},
 		"node affinity without match":  {[]fit.Node{labelled, big}, gangOf(1, affinity("y")), "0 of 1 pods fit; none of 2 nodes may run them (2 without the labels asked for)"},
-		"no nodes":                     {nil, gang(1), "0 of 1 pods fit; none of 0 nodes may run them ()"},
+		"no nodes":                     {nil, gang(1), "0 of 1 pods fit; there are no nodes"},
 		"services beside them":         {[]fit.Node{small, big}, fit.Gang{Pod: gang(0, "cpu", "4").Pod, Size: 5, Beside: ptr.To(fit.PodOf(podSpec("cpu", "3")))}, ""},
-		"no room for services":         {[]fit.Node{small, big}, fit.Gang{Pod: gang(0, "cpu", "4").Pod, Size: 5, Beside: ptr.To(fit.PodOf(podSpec("cpu", "4")))}, "5 of 5 pods fit, but not the pod of services beside them"},
+		"no room for services":         {[]fit.Node{small, big}, fit.Gang{Pod: gang(0, "cpu", "4").Pod, Size: 5, Beside: ptr.To(fit.PodOf(podSpec("cpu", "4")))}, "5 of 5 pods fit, but not the pod of services beside them; 1 CPU short on b"},
 		"services on a node of theirs": {[]fit.Node{with(small, gpu), big}, fit.Gang{Pod: gang(0, "cpu", "5").Pod, Size: 3, Beside: ptr.To(fit.PodOf(needs(func(s *corev1.PodSpec) { s.Tolerations = []corev1.Toleration{{Operator: "Exists"}} })))}, ""},
 	}
 	for name, c := range cases {

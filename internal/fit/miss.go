@@ -30,9 +30,22 @@ func nearest(nodes []Node, counts []int, p Pod, excluded *reasons) string {
 		}
 	}
 	if best == nil {
-		return excluded.String()
+		return excluded.none()
 	}
-	return best.String()
+	return best.String() + excluded.some()
+}
+
+// nearestBeside tells which node is nearest to taking the pod beside a gang that would fit without it.
+func nearestBeside(nodes []Node, g Gang) string {
+	rest := Clone(nodes)
+	Reserve(rest, g.Pod, g.Size)
+	excluded := newReasons(len(rest))
+	for i := range rest {
+		if why := g.Beside.refuses(&rest[i]); why != "" {
+			excluded.add(why)
+		}
+	}
+	return nearest(rest, make([]int, len(rest)), *g.Beside, excluded)
 }
 
 func lack(n *Node, count int, p Pod) shortage {
@@ -63,7 +76,7 @@ func Describe(name corev1.ResourceName, n int64) string {
 		const mebi = 1 << 20
 		return resource.NewQuantity((n+mebi-1)/mebi*mebi, resource.BinarySI).String() + " " + string(name)
 	case corev1.ResourcePods:
-		return fmt.Sprintf("%d pods (its limit)", n)
+		return fmt.Sprintf("%d pods (the limit of the node)", n)
 	default:
 		return fmt.Sprintf("%d %s", n, name)
 	}
