@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -408,17 +409,8 @@ func (p *pass) create(ctx context.Context, s *site) (*batchv1.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, obj := range bundle.support {
-		d, err := s.member.Compare(ctx, obj, p.origin)
-		if err != nil {
-			return nil, err
-		}
-		if d == clusters.Same {
-			continue
-		}
-		if _, err := s.member.Apply(ctx, obj, p.origin); err != nil {
-			return nil, err
-		}
+	if err := p.applySupport(ctx, s, bundle.support); err != nil {
+		return nil, err
 	}
 	if err := p.bringReferences(ctx, s); err != nil {
 		return nil, err
@@ -427,6 +419,24 @@ func (p *pass) create(ctx context.Context, s *site) (*batchv1.Job, error) {
 		return nil, err
 	}
 	return p.start(ctx, s, bundle.job)
+}
+
+// applySupport applies what a Job needs, all at once, where it differs. The first that fails speaks for all, since most
+// fail for the same reason.
+func (p *pass) applySupport(ctx context.Context, s *site, objects []client.Object) error {
+	errs := make([]error, len(objects))
+	var wg sync.WaitGroup
+	for i, obj := range objects {
+		wg.Go(func() {
+			d, err := s.member.Compare(ctx, obj, p.origin)
+			if err == nil && d != clusters.Same {
+				_, err = s.member.Apply(ctx, obj, p.origin)
+			}
+			errs[i] = err
+		})
+	}
+	wg.Wait()
+	return cmp.Or(errs...)
 }
 
 // start creates a run's Job and releases it. Writing what it needs may have taken long, and so may the creation:
