@@ -132,3 +132,23 @@ var _ = Describe("A live run that is to take more room", func() {
 		Expect(w.get(ctx, "first").Status.Runs).To(HaveLen(1))
 	})
 })
+
+var _ = Describe("A run whose room others have taken meanwhile", func() {
+	It("says so in the member's words", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		gateway, kubeconfig := stallable()
+		w.register(ctx, "a", kubeconfig)
+		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
+		empty(ctx)
+		w.freeCPU(ctx, "64/64")
+		w.roomKnown(ctx, "b")
+		w.retaint(ctx, "b", v1alpha1.Taint{Key: "later", Effect: v1alpha1.PreferNoSelect})
+		gateway.SetTrouble(lab.Trouble{StallKind: "pods"}) // so that the hub decides on what was free a moment ago
+		w.occupy(ctx, "other", "50")
+		Expect(hub.Create(ctx, w.asking("late", 2, "10", held))).To(Succeed())
+		Eventually(w.readyMessage).WithArguments(ctx, "late").Should(And(
+			HavePrefix("running on "+w.member("a")+" (1 of 2 pods ready; late-"),
+			ContainSubstring(": Unschedulable: 0/1 nodes are available: 1 Insufficient cpu")))
+		Expect(w.line(ctx, "late")).To(Equal(running))
+	})
+})
