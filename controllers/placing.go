@@ -15,12 +15,15 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/placement"
 	"github.com/minifleet/minifleet/internal/rollup"
+	"github.com/minifleet/minifleet/internal/words"
 )
 
 const (
 	// mostTold is how many members a decision tells about that were not chosen, mostAwaited how many a message
 	// names that are waited for.
 	mostTold, mostAwaited = 20, 3
+	// mostWhy is the length of what is told of a member that cannot be used, in bytes.
+	mostWhy = 240
 	// roomPatience is how long a placement waits for what a member has free to be known for the first time, from
 	// when the hub began to connect it, or, after it was lost, from when it was connected again.
 	roomPatience = 10 * time.Second
@@ -124,7 +127,11 @@ func noMatch(spec *v1alpha1.PlacementSpec, members int, rejected []v1alpha1.Reje
 			members, metav1.FormatLabelSelector(&spec.ClusterSelector))
 	}
 	why := ""
-	for _, r := range rejected[:min(len(rejected), 3)] {
+	for i, r := range rejected {
+		if i == 3 {
+			why += fmt.Sprintf("; and %d more, see status.placement.rejected", len(rejected)-i)
+			break
+		}
 		why += "; " + r.Name + ": " + r.Reason
 	}
 	return fmt.Sprintf("none of %d MemberClusters may be chosen: change the placement, or labels or taints of a member%s", members, why)
@@ -172,7 +179,7 @@ func (p *pass) unfit(m *v1alpha1.MemberCluster) (why string, left time.Duration)
 	case ready == nil || ready.Reason == v1alpha1.ReasonConnecting:
 		return "is not connected yet", p.patience(m)
 	case ready.Status != metav1.ConditionTrue:
-		return "cannot be used: " + ready.Reason, 0
+		return "cannot be used: " + ready.Reason + ": " + words.Safe(ready.Message, mostWhy), 0
 	}
 	if _, err := p.r.Provider.Member(m.Name); err != nil {
 		return "is not connected", p.patience(m)

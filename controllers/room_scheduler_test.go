@@ -240,7 +240,7 @@ func roomOf(ctx context.Context, kubeconfig []byte) *clusters.Member {
 	p := clusters.NewProvider(logr.Discard(), time.Now, func(string, bool) {})
 	done := make(chan error, 1)
 	go func() { done <- p.Start(ctx, unaware{}) }()
-	DeferCleanup(func() { cancel(); <-done })
+	DeferCleanup(func() error { cancel(); return <-done })
 	p.Ensure("seen", clusters.Target{Spec: v1alpha1.MemberClusterSpec{Capacity: v1alpha1.CapacityObserve}, Kubeconfig: kubeconfig})
 	var m *clusters.Member
 	Eventually(func() (err error) { m, err = p.Member("seen"); return err }).Should(Succeed())

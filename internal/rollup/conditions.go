@@ -153,6 +153,9 @@ func waiting(d *v1alpha1.PlacementDecision) string {
 
 func whyNot(d *v1alpha1.PlacementDecision) string {
 	out := ""
+	if len(d.Rejected)+len(d.Waiting) == 0 && len(d.Clusters) < int(d.Wanted) {
+		out = "; there are no more MemberClusters: register more, or ask for fewer (numberOfClusters)"
+	}
 	for i, r := range d.Rejected {
 		if i == 3 {
 			return out + fmt.Sprintf("; and %d more, see status.placement.rejected", len(d.Rejected)-i)

@@ -179,6 +179,13 @@ var cases = map[string]struct {
 		sync: synced, health: v1alpha1.Suspended, clusters: "1/1", pods: "3/4",
 		ready: yes, reason: v1alpha1.ReasonSuspended, message: "suspended on a", healthy: yes, complete: no, failed: no,
 	},
+	"to be resumed, without room": {
+		in: input(member("a", running, paused, func(m *rollup.Member) {
+			m.Step = runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonInsufficientCapacity, Message: "2 of 4 pods fit"}
+		})),
+		sync: v1alpha1.OutOfSync, health: v1alpha1.Suspended, clusters: "0/1", pods: "3/4",
+		ready: no, reason: v1alpha1.ReasonInsufficientCapacity, message: "a: 2 of 4 pods fit", healthy: yes, complete: no, failed: no, reconciling: true,
+	},
 	"not enough": {
 		in: with(input(member("a", running)), func(in *rollup.Input) {
 			in.Decision.Wanted = 2
@@ -190,7 +197,7 @@ var cases = map[string]struct {
 	"not enough, and what there is has succeeded": {
 		in:   with(input(member("a", succeeded)), func(in *rollup.Input) { in.Decision.Wanted = 2 }),
 		sync: synced, health: v1alpha1.Healthy, clusters: "1/2", pods: "3/4",
-		ready: no, reason: v1alpha1.ReasonNotEnoughClusters, message: "1 of 2 members could be chosen (a)", healthy: yes, complete: no, failed: no,
+		ready: no, reason: v1alpha1.ReasonNotEnoughClusters, message: "1 of 2 members could be chosen (a); there are no more MemberClusters: register more, or ask for fewer (numberOfClusters)", healthy: yes, complete: no, failed: no,
 	},
 	"no member": {
 		in: with(input(), func(in *rollup.Input) {
