@@ -63,6 +63,7 @@ type capacity struct {
 	pods   map[types.UID]pod
 	listed struct{ nodes, pods bool }
 	denied struct{ nodes, pods bool }
+	failed *Error               // the last list or watch that was answered otherwise, until one succeeds
 	used   map[string]*usage    // by the name of the node
 	runs   map[string]Scheduled // by the id of the run
 	dirty  bool
@@ -199,11 +200,13 @@ func (c *capacity) watched(denied *bool, lw *toolscache.ListWatch) *toolscache.L
 }
 
 func (c *capacity) refused(denied *bool, err error) {
-	if err != nil && !apierrors.IsForbidden(err) {
-		return // it says nothing of what is allowed
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err != nil && !apierrors.IsForbidden(err) {
+		c.failed = connectionError(err)
+		return // it says nothing of what is allowed
+	}
+	c.failed = nil
 	if *denied != (err != nil) {
 		*denied = err != nil
 		c.touch()

@@ -75,6 +75,17 @@ func (m *Member) RoomState() RoomState {
 	return m.capacity.state()
 }
 
+// RoomTrouble is what the member last answered instead of its nodes or pods; empty if it has not answered, or with
+// these.
+func (m *Member) RoomTrouble() string {
+	m.capacity.mu.Lock()
+	defer m.capacity.mu.Unlock()
+	if m.capacity.failed == nil {
+		return ""
+	}
+	return m.capacity.failed.Error()
+}
+
 func (c *capacity) pending() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

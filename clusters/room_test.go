@@ -78,6 +78,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+func (c *capacity) told() string { return (&Member{capacity: c}).RoomTrouble() }
+
 func TestRoomState(t *testing.T) {
 	state := func(want RoomState, c *capacity) {
 		t.Helper()
@@ -95,8 +97,14 @@ func TestRoomState(t *testing.T) {
 	state(RoomUnknown, c)
 	c.refused(&c.denied.pods, fmt.Errorf("no answer")) // which says nothing
 	state(RoomUnknown, c)
+	if got := c.told(); got != "the member cannot be reached: no answer" {
+		t.Errorf("told %q", got)
+	}
 	c.refused(&c.denied.pods, nil)
 	state(RoomKnown, c)
+	if got := c.told(); got != "" {
+		t.Errorf("told %q of what is over", got)
+	}
 	_ = nodeStore{c}.Delete(nodeOf("a", false, nil))
 	state(RoomUnknown, c) // nodes come when they are needed
 	state(RoomUnknown, newCapacity(&Member{Spec: v1alpha1.MemberClusterSpec{Capacity: v1alpha1.CapacityNone}}))

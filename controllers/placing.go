@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/placement"
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/words"
@@ -76,7 +77,7 @@ func (p *pass) candidates(members []v1alpha1.MemberCluster) []placement.Candidat
 	for i := range members {
 		m := &members[i]
 		unfit, left := p.unfit(m)
-		if unfit == unlisted {
+		if strings.HasPrefix(unfit, unlisted) {
 			p.unsure = append(p.unsure, m.Name)
 		}
 		if left > 0 {
@@ -181,13 +182,18 @@ func (p *pass) unfit(m *v1alpha1.MemberCluster) (why string, left time.Duration)
 	case ready.Status != metav1.ConditionTrue:
 		return "cannot be used: " + ready.Reason + ": " + words.Safe(ready.Message, mostWhy), 0
 	}
-	if _, err := p.r.Provider.Member(m.Name); err != nil {
+	member, err := p.r.Provider.Member(m.Name)
+	switch {
+	case err != nil:
 		return "is not connected", p.patience(m)
+	case member.RoomState() != clusters.RoomPending:
+		return "", 0
 	}
-	if p.unlisted(m.Name) {
-		return unlisted, p.patience(m)
+	why = unlisted
+	if trouble := member.RoomTrouble(); trouble != "" {
+		why += ": " + words.Safe(trouble, mostWhy)
 	}
-	return "", 0
+	return why, p.patience(m)
 }
 
 // patience is for how long a placement still waits for a member of which it is not known yet what it has free. So
