@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,7 +35,7 @@ func (b *bench) all(ctx context.Context) error {
 		name    string
 		measure func(context.Context) error
 	}{{"single", b.single}, {"idle", b.idle}, {"restart", b.restart}} {
-		if !strings.Contains(b.options.rows, row.name) {
+		if !b.options.has(row.name) {
 			continue
 		}
 		if err := row.measure(ctx); err != nil {

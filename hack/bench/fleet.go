@@ -40,6 +40,8 @@ type fleet struct {
 	options options
 	dir     string
 	say     func(string, ...any)
+	// nodes says that members have nodes, so that Jobs run.
+	nodes bool
 
 	lab        *lab.Lab
 	git        *lab.GitServer
@@ -52,11 +54,29 @@ type fleet struct {
 	bare map[string]*kubernetes.Clientset
 }
 
+// with starts everything, measures, and stops everything.
+func (f *fleet) with(ctx context.Context, root string, measure func(context.Context) error) (err error) {
+	defer func() { err = errors.Join(err, f.stop()) }()
+	if err := f.start(ctx, root); err != nil {
+		return errors.Join(err, f.logTail())
+	}
+	if err := measure(ctx); err != nil {
+		return errors.Join(err, f.logTail())
+	}
+	return nil
+}
+
 // start starts everything but registers no member yet.
 func (f *fleet) start(ctx context.Context, root string) error {
 	specs := []lab.ClusterSpec{{Name: hubName, Controllers: true, AuditLevel: f.options.auditLevel}}
 	for _, name := range memberNames {
-		specs = append(specs, lab.ClusterSpec{Name: name, Controllers: true, AuditLevel: f.options.auditLevel})
+		spec := lab.ClusterSpec{Name: name, Controllers: true, AuditLevel: f.options.auditLevel}
+		for i := range 5 {
+			if f.nodes {
+				spec.Nodes = append(spec.Nodes, lab.Node{Name: fmt.Sprintf("%s-%d", name, i), CPU: "4000", Memory: "8Ti"})
+			}
+		}
+		specs = append(specs, spec)
 	}
 	var err error
 	if f.lab, err = lab.Start(context.WithoutCancel(ctx), lab.Options{Dir: filepath.Join(f.dir, "lab"), Clusters: specs}); err != nil {
@@ -150,19 +170,27 @@ func (f *fleet) create(ctx context.Context, objects ...client.Object) error {
 // register registers all members and waits until they are connected.
 func (f *fleet) register(ctx context.Context) error {
 	for _, name := range memberNames {
-		err := f.create(ctx,
-			&corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: name},
-				Data:       map[string][]byte{v1alpha1.KubeconfigKey: f.lab.Cluster(name).Kubeconfig()},
-			},
-			&v1alpha1.MemberCluster{
-				ObjectMeta: metav1.ObjectMeta{Name: name},
-				Spec:       v1alpha1.MemberClusterSpec{KubeconfigSecretRef: v1alpha1.LocalReference{Name: name}},
-			})
-		if err != nil {
+		if err := f.registerOne(ctx, name, f.lab.Cluster(name).Kubeconfig(), v1alpha1.CapacityObserve); err != nil {
 			return err
 		}
 	}
+	return f.connected(ctx, len(memberNames))
+}
+
+func (f *fleet) registerOne(ctx context.Context, name string, kubeconfig []byte, capacity v1alpha1.CapacityMode) error {
+	return f.create(ctx,
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: name},
+			Data:       map[string][]byte{v1alpha1.KubeconfigKey: kubeconfig},
+		},
+		&v1alpha1.MemberCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       v1alpha1.MemberClusterSpec{KubeconfigSecretRef: v1alpha1.LocalReference{Name: name}, Capacity: capacity},
+		})
+}
+
+// connected waits until there are n members, and all of them are connected.
+func (f *fleet) connected(ctx context.Context, n int) error {
 	return f.eventually(ctx, "the members to be connected", func(ctx context.Context) (bool, error) {
 		var list v1alpha1.MemberClusterList
 		if err := f.hub.List(ctx, &list); err != nil {
@@ -173,7 +201,7 @@ func (f *fleet) register(ctx context.Context) error {
 				return false, nil
 			}
 		}
-		return len(list.Items) == len(memberNames), nil
+		return len(list.Items) == n, nil
 	})
 }
 

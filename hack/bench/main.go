@@ -1,7 +1,7 @@
 // Command bench measures MiniFleet from outside, each figure beside a floor from the same run: what the
 // same servers take when nothing but the necessary requests is sent. See docs/performance.md.
 //
-//	go run ./hack/bench [-n MINICLUSTERS] [-runs RUNS] [-singles PUSHES] [-o table|json]
+//	go run ./hack/bench [-n MINICLUSTERS] [-runs RUNS] [-singles PUSHES] [-rows ROWS] [-o table|json]
 //
 // It starts a hub and three members with hack/lab, bin/minifleet, and a Git server, and stops them at the
 // end. It needs bin/minifleet and bin/testcluster.
@@ -16,6 +16,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -33,21 +35,49 @@ type options struct {
 	jobsRun          bool
 	keep             string
 	auditLevel       string
+	idleFor          time.Duration
+	doubles          int
+	strangers        int
+}
+
+// rows are what is measured where nothing is said, and all that can be.
+const (
+	defaultRows = "single,idle,restart"
+	allRows     = defaultRows + "," + restingRows
+)
+
+// has says whether one of some rows is to be measured.
+func (o *options) has(rows string) bool {
+	wanted := strings.Split(o.rows, ",")
+	return slices.ContainsFunc(strings.Split(rows, ","), func(row string) bool { return slices.Contains(wanted, row) })
+}
+
+func (o *options) valid() bool {
+	known := strings.Split(allRows+",none", ",")
+	for _, row := range strings.Split(o.rows, ",") {
+		if !slices.Contains(known, row) {
+			return false
+		}
+	}
+	return o.n >= 0 && o.runs > 0 && o.singles > 0 && o.doubles > 0 && o.strangers > 0 && (o.output == "table" || o.output == "json")
 }
 
 func main() {
 	var o options
-	flag.IntVar(&o.n, "n", 200, "how many MiniClusters")
+	flag.IntVar(&o.n, "n", 200, "how many MiniClusters at once; 0: only the rows of a resting fleet")
 	flag.IntVar(&o.runs, "runs", 5, "how often each measurement is repeated")
 	flag.IntVar(&o.singles, "singles", 30, "how many single MiniClusters are pushed")
 	flag.StringVar(&o.output, "o", "table", "output: table or json")
 	flag.StringVar(&o.binary, "binary", "", "the program to measure; default: bin/minifleet")
-	flag.StringVar(&o.rows, "rows", "single,idle,restart", "what to measure beside many MiniClusters at once")
+	flag.StringVar(&o.rows, "rows", defaultRows, "what to measure beside many MiniClusters at once, of "+allRows+"; none: nothing")
 	flag.BoolVar(&o.jobsRun, "job-controllers", false, "let the members' Job controllers run while many MiniClusters are timed")
 	flag.StringVar(&o.keep, "keep", "", "a directory to work in and leave behind, e.g. to read the audit logs")
 	flag.StringVar(&o.auditLevel, "audit-level", "Metadata", "level of the audit logs: Metadata, or with bodies, which costs time, Request or RequestResponse")
+	flag.DurationVar(&o.idleFor, "idle-for", 15*time.Minute, "how long the requests of a resting fleet are counted; watches are renewed every 5 to 10 minutes")
+	flag.IntVar(&o.doubles, "doubles", 20, "how many more members the memory for each is measured with")
+	flag.IntVar(&o.strangers, "strangers", 10000, "how many objects of each kind of others a member gets while memory is measured")
 	flag.Parse()
-	if flag.NArg() > 0 || o.n < 1 || o.runs < 1 || o.singles < 1 || o.output != "table" && o.output != "json" {
+	if flag.NArg() > 0 || !o.valid() {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -83,14 +113,18 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
-	f := &fleet{options: o, dir: dir, say: say}
-	defer func() { err = errors.Join(err, f.stop()) }()
-	if err := f.start(ctx, root); err != nil {
-		return errors.Join(err, f.logTail())
+	r := newReport(o)
+	if o.n > 0 {
+		b := &bench{fleet: &fleet{options: o, dir: dir, say: say}, report: r}
+		if err := b.with(ctx, root, b.all); err != nil {
+			return err
+		}
 	}
-	b := &bench{fleet: f, report: newReport(o)}
-	if err := b.all(ctx); err != nil {
-		return errors.Join(err, f.logTail())
+	if o.has(restingRows) {
+		b := &resting{bench: &bench{fleet: &fleet{options: o, dir: filepath.Join(dir, "resting"), say: say, nodes: true}, report: r}}
+		if err := b.with(ctx, root, b.all); err != nil {
+			return err
+		}
 	}
-	return b.report.write(out, o.output)
+	return r.write(out, o.output)
 }

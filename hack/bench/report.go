@@ -43,6 +43,7 @@ type row struct {
 	What      string    `json:"what"`
 	Statistic string    `json:"statistic"`
 	Value     float64   `json:"value"`
+	Unit      string    `json:"unit,omitempty"` // milliseconds where there is none
 	Floor     string    `json:"floor,omitempty"`
 	FloorAt   float64   `json:"floorValue,omitempty"`
 	Ratio     float64   `json:"ratio,omitempty"`
@@ -56,6 +57,8 @@ type weight struct {
 	RSS        float64 `json:"rss"`
 	Heap       float64 `json:"heapInUse"`
 	Goroutines float64 `json:"goroutines"`
+	// Live is what was in use when garbage was last collected.
+	Live float64 `json:"live,omitempty"`
 }
 
 // request is a kind of request, and how many of it there are for one MiniCluster.
@@ -105,6 +108,15 @@ func (r *report) row(what, statistic string, values []time.Duration, floor strin
 		What: what, Statistic: statistic, Value: value, Floor: floor, FloorAt: base, Ratio: value / base,
 		Values: each(values), Floors: each(floors),
 	})
+}
+
+// figure reports something that is not a time.
+func (r *report) figure(what, unit string, value float64, floor string, base float64) {
+	figure := row{What: what, Unit: unit, Value: value, Floor: floor, FloorAt: base}
+	if base != 0 {
+		figure.Ratio = value / base
+	}
+	r.Rows = append(r.Rows, figure)
 }
 
 // count reports the largest of some counts.
@@ -255,9 +267,13 @@ func (r *report) write(out io.Writer, format string) error {
 }
 
 func (r *report) writeRows(out io.Writer) {
-	fmt.Fprintln(out, "MEASURE\tms\tFLOOR\tms\tRATIO")
+	fmt.Fprintln(out, "MEASURE\t\tFLOOR\t\tRATIO")
 	for _, row := range r.Rows {
-		fmt.Fprintf(out, "%s, %s\t%.1f\t%s\t%.1f\t%.2f\n", row.What, row.Statistic, row.Value, row.Floor, row.FloorAt, row.Ratio)
+		what, unit := row.What, row.Unit
+		if row.Statistic != "" {
+			what, unit = what+", "+row.Statistic, "ms"
+		}
+		fmt.Fprintf(out, "%s\t%.1f %s\t%s\t%.1f\t%.2f\n", what, row.Value, unit, row.Floor, row.FloorAt, row.Ratio)
 	}
 	fmt.Fprintln(out, "\nCOUNT\tMOST")
 	for _, row := range r.Counts {
@@ -266,13 +282,20 @@ func (r *report) writeRows(out io.Writer) {
 	for _, what := range slices.Sorted(maps.Keys(r.RestartWrites)) {
 		fmt.Fprintf(out, "  in all restarts, %s\t%d\n", what, r.RestartWrites[what])
 	}
-	fmt.Fprintln(out, "\nCONTROLLER WITH\tRSS MiB\tHEAP IN USE MiB\tGOROUTINES")
+	fmt.Fprintln(out, "\nCONTROLLER WITH\tRSS MiB\tHEAP IN USE MiB\tLIVE MiB\tGOROUTINES")
 	for _, w := range r.Memory {
-		fmt.Fprintf(out, "%s\t%.1f\t%.1f\t%.0f\n", w.When, w.RSS, w.Heap, w.Goroutines)
+		live := ""
+		if w.Live > 0 {
+			live = fmt.Sprintf("%.1f", w.Live)
+		}
+		fmt.Fprintf(out, "%s\t%.1f\t%.1f\t%s\t%.0f\n", w.When, w.RSS, w.Heap, live, w.Goroutines)
 	}
 }
 
 func (r *report) writeRequests(out io.Writer) {
+	if len(r.Passes) == 0 {
+		return
+	}
 	fmt.Fprintln(out, "\nREQUESTS FOR ONE MINICLUSTER\tUNTIL THE LAST JOB\tAFTER\tTOGETHER")
 	sum := map[string]float64{}
 	for _, q := range r.Requests {

@@ -50,6 +50,8 @@ func (e *event) created(resource string) bool {
 // trail reads the audit logs of all clusters as they grow. It costs the API servers nothing.
 type trail struct {
 	logs []*auditLog
+	// watches says that watches, which are logged when they end, are read, too.
+	watches bool
 }
 
 type auditLog struct {
@@ -80,7 +82,7 @@ func (t *trail) close() error {
 	return errors.Join(errs...)
 }
 
-// read returns what has come since the last read. Watches, which are logged when they end, are left out.
+// read returns what has come since the last read.
 func (t *trail) read() ([]event, error) {
 	var events []event
 	for _, log := range t.logs {
@@ -96,7 +98,7 @@ func (t *trail) read() ([]event, error) {
 			if err := json.Unmarshal(line, &e); err != nil {
 				return nil, fmt.Errorf("%s: %w", log.file.Name(), err)
 			}
-			if e.Stage == "ResponseComplete" && e.Verb != "watch" {
+			if e.Stage == "ResponseComplete" && (t.watches || e.Verb != "watch") {
 				events = append(events, e)
 			}
 		}
