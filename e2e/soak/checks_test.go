@@ -123,6 +123,32 @@ func (s *story) deleted() *story {
 	return s.wrote(4, "delete", "jobs", "uid-0", `{"preconditions":{"uid":"uid-0"}}`)
 }
 
+// away says that alpine could not be asked from one time to another, and was let go of then if it was cleared.
+func (s *story) away(from, to int, cleared bool) *story {
+	s.members["alpine"] = []member{{at: second(0), ready: true, registered: true}, {at: second(from), registered: !cleared, cleared: cleared}, {at: second(to), ready: true, registered: true}}
+	return s
+}
+
+// moved says why run-1, whose line is there, was stopped.
+func moved(why v1alpha1.StopReason) func(*v1alpha1.FleetMiniCluster) {
+	return func(f *v1alpha1.FleetMiniCluster) {
+		drainedLine(f)
+		f.Status.Runs[0].Stop = why
+	}
+}
+
+func patient(f *v1alpha1.FleetMiniCluster) {
+	f.Spec.Placement.PendingTimeout = &metav1.Duration{Duration: time.Minute}
+}
+
+func failingOver(f *v1alpha1.FleetMiniCluster) {
+	f.Spec.Placement.Failover = &v1alpha1.Failover{AfterSeconds: 10, Fencing: v1alpha1.FenceProvenGone}
+}
+
+func withPods(ready int32) func(*job) {
+	return func(j *job) { j.pods = []readiness{{at: j.created, ready: ready, size: 2}} }
+}
+
 func (s *story) belongs(uid string) *story { s.support[types.UID(uid)] = "owner"; return s }
 
 // TestInvariants makes sure that each of them can fail, and does not where there is no reason to.
@@ -174,6 +200,16 @@ func TestInvariants(t *testing.T) {
 		"drained, and not written":     {newStory().wanted(1).drained(2, 9).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
 		"made up for a drain":          {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunReplaced), drainedLine).ran("run-1", "alpine", 2, 3).ran("run-2", "alpine", 5, 6), ""},
 		"made up for twice":            {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunReplaced), drainedLine).ran("run-1", "alpine", 2, 3).ran("run-2", "alpine", 5, 6).ran("run-3", "alpine", 7, 8), "D3"},
+		"withdrawn":                    {newStory().wanted(1).wanted(30, patient, ledger(v1alpha1.RunStopping), moved(v1alpha1.StopNotStarted)).ran("run-1", "alpine", 2, 40, withPods(1)).ran("run-2", "basalt", 50, 60), ""},
+		"withdrawn unasked":            {newStory().wanted(1).wanted(30, ledger(v1alpha1.RunStopping), moved(v1alpha1.StopNotStarted)).ran("run-1", "alpine", 2, 40), "U5"},
+		"withdrawn, and it runs":       {newStory().wanted(1).wanted(30, patient, ledger(v1alpha1.RunStopping), moved(v1alpha1.StopNotStarted)).ran("run-1", "alpine", 2, 40, withPods(2)), "U5"},
+		"lost with its nodes":          {newStory().wanted(1).wanted(30, failingOver, ledger(v1alpha1.RunStopping), moved(v1alpha1.StopLost)).ran("run-1", "alpine", 2, 40, withPods(0)), ""},
+		"lost, and it runs":            {newStory().wanted(1).wanted(30, failingOver, ledger(v1alpha1.RunStopping), moved(v1alpha1.StopLost)).ran("run-1", "alpine", 2, 40, withPods(1)), "U5"},
+		"made up for unasked":          {newStory().wanted(1).wanted(30, ledger(v1alpha1.RunReplaced), moved(v1alpha1.StopLost)).ran("run-1", "alpine", 2, 20).ran("run-2", "basalt", 50, 60), "U5"},
+		"given up, and away":           {newStory().wanted(1).wanted(30, ledger(v1alpha1.RunReplaced), moved(v1alpha1.StopDeclaredGone)).away(20, 80, false).ran("run-1", "alpine", 2, 90).ran("run-2", "basalt", 50, 60), ""},
+		"given up under a live member": {newStory().wanted(1).wanted(30, ledger(v1alpha1.RunReplaced), moved(v1alpha1.StopDeclaredGone)).away(80, 90, false).ran("run-1", "alpine", 2, 25), "U5"},
+		"let go of, and live":          {newStory().wanted(1).away(20, 80, true).ran("run-1", "alpine", 2, 40), "U6"},
+		"let go of afterwards":         {newStory().wanted(1).away(60, 80, true).ran("run-1", "alpine", 2, 40), ""},
 		"called failed, and it is not": {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 9), "U2"},
 		"called succeeded, but failed": {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunSucceeded)).ran("run-1", "alpine", 2, 3, unsuccessful), "U2"},
 		"called failed, but succeeded": {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 3), "U2"},

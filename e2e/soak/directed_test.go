@@ -306,7 +306,7 @@ var onMember = map[string]func(context.Context, *fleet, step) error{
 		if err != nil {
 			return err
 		}
-		for _, script := range obj.(*corev1.ConfigMap).Data { //nolint:forcetypeassert // it was asked for
+		for _, script := range obj.(*corev1.ConfigMap).Data {
 			if strings.Contains(script, "work-1") {
 				return nil
 			}

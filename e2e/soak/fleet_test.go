@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -61,7 +60,8 @@ type fleet struct {
 	down      map[string]bool          // clusters whose API server was killed
 	failed    map[string]int           // how many requests a member's gateway had failed when it last began to
 	strangers []stranger
-	edited    types.UID // of what somebody has edited last
+	edited    types.UID       // of what somebody has edited last
+	abandoned map[string]bool // members that were let go of with what was there
 }
 
 // minifleet is a MiniFleet with a way of its own to the hub.
@@ -85,7 +85,7 @@ func newFleet(t *testing.T) *fleet {
 	check(t, err)
 	f := &fleet{
 		binary: filepath.Join(root, "bin", "minifleet"), clients: map[string]client.Client{},
-		proxies: map[string]*lab.Proxy{}, gateways: map[string]*lab.Gateway{}, down: map[string]bool{}, failed: map[string]int{},
+		proxies: map[string]*lab.Proxy{}, gateways: map[string]*lab.Gateway{}, down: map[string]bool{}, abandoned: map[string]bool{}, failed: map[string]int{},
 	}
 	if _, err := os.Stat(f.binary); err != nil {
 		t.Fatalf("%v: build it with `make build`", err)
@@ -102,7 +102,7 @@ func newFleet(t *testing.T) *fleet {
 	specs := []lab.ClusterSpec{{Name: hubName, Controllers: true, AuditLevel: "RequestResponse"}}
 	for _, name := range memberNames {
 		specs = append(specs, lab.ClusterSpec{Name: name, PodSeconds: 1, AuditLevel: "RequestResponse", Nodes: []lab.Node{
-			{Name: name + "-0", CPU: strconv.Itoa(nodeCPU), Memory: "256Gi"},
+			nodeOf(name),
 		}})
 	}
 	f.lab, err = lab.Start(context.WithoutCancel(t.Context()), lab.Options{Dir: filepath.Join(f.dir, "lab"), Clusters: specs})
@@ -200,10 +200,7 @@ func (f *fleet) populate(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: name},
 			Data:       map[string][]byte{v1alpha1.KubeconfigKey: f.kubeconfig(t, name)},
 		}))
-		check(t, hub.Create(ctx, &v1alpha1.MemberCluster{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": zones[name]}},
-			Spec:       v1alpha1.MemberClusterSpec{KubeconfigSecretRef: v1alpha1.LocalReference{Name: name}},
-		}))
+		check(t, hub.Create(ctx, memberCluster(name)))
 	}
 }
 
@@ -365,8 +362,9 @@ func (f *fleet) heal(ctx context.Context) error {
 	for _, member := range memberNames {
 		errs = append(errs, client.IgnoreNotFound(free(ctx, f, step{on: member})))
 	}
+	errs = append(errs, f.reregister(ctx))
 	for name, zone := range zones {
-		errs = append(errs, f.label(ctx, name, zone), f.drain(ctx, name, "false"))
+		errs = append(errs, f.restoreNode(ctx, name), client.IgnoreNotFound(f.label(ctx, name, zone)), client.IgnoreNotFound(f.drain(ctx, name, "false")))
 	}
 	if all := f.running(); len(all) > 1 {
 		for _, p := range all[1:] {
@@ -398,8 +396,14 @@ func (f *fleet) unconnected(ctx context.Context) []string {
 		return []string{err.Error()}
 	}
 	var out []string
+	if n := len(list.Items); n != len(memberNames) {
+		out = append(out, fmt.Sprintf("%d members are registered", n))
+	}
 	for i := range list.Items {
 		m := &list.Items[i]
+		if m.DeletionTimestamp != nil {
+			out = append(out, fmt.Sprintf("member %s is being deleted: %+v", m.Name, m.Status.Conditions))
+		}
 		c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
 		if c == nil || c.Status != metav1.ConditionTrue {
 			out = append(out, fmt.Sprintf("member %s: %+v", m.Name, c))

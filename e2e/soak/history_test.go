@@ -13,8 +13,10 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
@@ -35,12 +37,27 @@ type history struct {
 	writes  []write                 // MiniFleet's, on all clusters
 	certs   []string                // the CURVE certificates that were made
 	drains  map[string][]drain      // of members, by time
+	members map[string][]member     // as they were, by time
 }
 
 // drain says whether a member was drained from a time on.
 type drain struct {
 	at time.Time
 	is bool
+}
+
+// member is a MemberCluster as it was from a time on.
+type member struct {
+	at         time.Time
+	ready      bool // it could be asked
+	registered bool
+	cleared    bool // it went with everything that was there, as its policy wanted it
+}
+
+// readiness is how many pods a Job had that ran, from a time on.
+type readiness struct {
+	at          time.Time
+	ready, size int32
 }
 
 // job is a Job on a member.
@@ -55,6 +72,7 @@ type job struct {
 	released                 bool      // pods of it could be made
 	succeeded                bool
 	stays                    bool // it is still there in the end
+	pods                     []readiness
 	requests                 []string
 }
 
@@ -122,7 +140,7 @@ func (f *fleet) readHistory() (*history, error) {
 }
 
 func newHistory() *history {
-	return &history{jobs: map[types.UID]*job{}, fleets: map[types.UID]*fmc{}, support: map[types.UID]types.UID{}, drains: map[string][]drain{}}
+	return &history{jobs: map[types.UID]*job{}, fleets: map[types.UID]*fmc{}, support: map[types.UID]types.UID{}, drains: map[string][]drain{}, members: map[string][]member{}}
 }
 
 // readMember notes whether a member is drained.
@@ -133,6 +151,23 @@ func (h *history) readMember(e *lab.AuditEvent) {
 	}
 	why, _ := m.Draining()
 	h.drains[m.Name] = append(h.drains[m.Name], drain{e.Received, why != ""})
+	now := member{at: e.Received, ready: meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionReady), registered: true}
+	if m.DeletionTimestamp != nil && len(m.Finalizers) == 0 {
+		now.ready, now.registered, now.cleared = false, false, m.Spec.DeletionPolicy != v1alpha1.DeletionOrphan
+	}
+	h.members[m.Name] = append(h.members[m.Name], now)
+}
+
+// unaskable says whether a member could not be asked at any time between two others, as far as the hub says.
+func (h *history) unaskable(name string, from, to time.Time) bool {
+	all := h.members[name]
+	for i, m := range all {
+		ended := i+1 < len(all) && all[i+1].at.Before(from)
+		if !m.ready && !ended && !m.at.After(to) {
+			return true
+		}
+	}
+	return false
 }
 
 // drained says whether a member was drained at any time between two others.
@@ -234,6 +269,7 @@ func first(known, now time.Time) time.Time {
 
 func (j *job) observe(obj *batchv1.Job, e *lab.AuditEvent) {
 	j.released = j.released || !clusters.Unreleased(obj)
+	j.pods = append(j.pods, readiness{e.Received, ptr.Deref(obj.Status.Ready, 0), ptr.Deref(obj.Spec.Completions, 0)})
 	for _, c := range obj.Status.Conditions {
 		if c.Status != corev1.ConditionTrue || c.Type != batchv1.JobComplete && c.Type != batchv1.JobFailed || !j.finished.IsZero() {
 			continue

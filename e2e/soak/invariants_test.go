@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -28,6 +29,8 @@ var invariants = []struct {
 	{"U1: no live Job is deleted or suspended but for a reason", (*history).reasonToStop},
 	{"U2: no run is called over while its Job is live", (*history).overWhenOver},
 	{"U3: nothing that a live Job needs is deleted", (*history).keepsSupport},
+	{"U5: a run leaves its member only as it was asked for", (*history).leavesAsAsked},
+	{"U6: nothing is live on a member that is let go of", (*history).clearedWhenLeft},
 }
 
 // ours are the Jobs that MiniFleet made and let run, oldest first.
@@ -83,7 +86,8 @@ func (h *history) neverTwice() []string {
 	for owner, jobs := range byOwner {
 		for i, second := range jobs {
 			for _, first := range jobs[:i] {
-				if first.member != second.member && !first.over(second.created) && !first.lost(second.created) {
+				if first.member != second.member && !first.over(second.created) && !first.lost(second.created) &&
+					!h.givenUp(h.fleets[owner], first, second.created) {
 					out = append(out, fmt.Sprintf("%s (%s) was live on %s when it was started on %s:\n%s",
 						h.fleets[owner].name, owner, first.member, second.member, list([]*job{first, second})))
 				}
@@ -118,7 +122,7 @@ func (h *history) asOftenAsAsked() []string {
 	for k, jobs := range counts {
 		f := h.fleets[k.owner]
 		entered, retries := f.asked(k.wish)
-		if most := entered*(1+retries) + f.drainedRuns(k.wish, k.member); len(jobs) > most {
+		if most := entered*(1+retries) + h.movedRuns(f, k.wish, k.member); len(jobs) > most {
 			out = append(out, fmt.Sprintf("%s (%s) ran %d times for digest %s and token %q, which was wished %d times, with %d retries:\n%s\n%s",
 				f.name, k.owner, len(jobs), k.wish.digest, k.wish.token, entered, retries, list(jobs), f.story()))
 		}
@@ -126,18 +130,121 @@ func (h *history) asOftenAsAsked() []string {
 	return out
 }
 
-// drainedRuns is how many runs for a wish were stopped since their member was drained: each is made up for. With a
-// member, those there.
-func (f *fmc) drainedRuns(w wish, member string) int {
-	ids := map[string]bool{}
-	for _, v := range f.versions {
-		for _, r := range v.object.Status.Runs {
-			if r.Stop == v1alpha1.StopDrained && r.Digest == w.digest && r.RerunAt == w.token && (member == "" || r.Cluster == member) {
-				ids[r.ID] = true
+// movedRuns is how many runs for a wish had to leave their members: each is made up for. With a member, those there.
+func (h *history) movedRuns(f *fmc, w wish, member string) int {
+	n := 0
+	for r, at := range f.stops() {
+		moved := r.Stop == v1alpha1.StopDrained || r.Stop == v1alpha1.StopNotStarted || r.Stop == v1alpha1.StopLost ||
+			r.Stop == v1alpha1.StopDeclaredGone && h.mayDeclare(r.Cluster, at.at)
+		if moved && r.Digest == w.digest && r.RerunAt == w.token && (member == "" || r.Cluster == member) {
+			n++
+		}
+	}
+	return n
+}
+
+// stops are the runs that have a reason why they were stopped or given up, each as it was when it got that, with
+// the version in which it did.
+func (f *fmc) stops() iter.Seq2[v1alpha1.Run, *version] {
+	return func(yield func(v1alpha1.Run, *version) bool) {
+		told := map[string]bool{}
+		for i := range f.versions {
+			for _, r := range f.versions[i].object.Status.Runs {
+				if r.Stop == "" || told[r.ID] {
+					continue
+				}
+				told[r.ID] = true
+				if !yield(r, &f.versions[i]) {
+					return
+				}
 			}
 		}
 	}
-	return len(ids)
+}
+
+// lag is how far the hub may be behind with what it says of a member.
+const lag = 15 * time.Second
+
+// mayDeclare says whether a person's word about a member may have counted at a time: it could not be asked.
+func (h *history) mayDeclare(member string, at time.Time) bool {
+	return h.unaskable(member, at.Add(-lag), at.Add(lag))
+}
+
+// givenUp says whether a person had given up the run of a Job by a time, when its member could not be asked.
+func (h *history) givenUp(f *fmc, j *job, at time.Time) bool {
+	for r, v := range f.stops() {
+		if r.ID == j.run {
+			return r.Stop == v1alpha1.StopDeclaredGone && !v.at.After(at) && h.mayDeclare(j.member, v.at)
+		}
+	}
+	return false
+}
+
+// leavesAsAsked compares why runs were stopped with what their placements said and their Jobs were like.
+func (h *history) leavesAsAsked() []string {
+	byRun := map[string]*job{}
+	for _, j := range h.ours() {
+		byRun[j.run] = j
+	}
+	var out []string
+	for _, f := range h.fleets {
+		for r, v := range f.stops() {
+			if why := h.wrongToLeave(&r, v, byRun[r.ID]); why != "" {
+				out = append(out, fmt.Sprintf("%s: run %s on %s is %s for %s at %s, but %s: %v\n%s", f.name, r.ID, r.Cluster, r.State, r.Stop,
+					v.at.UTC().Format("15:04:05.000000"), why, byRun[r.ID], f.story()))
+			}
+		}
+	}
+	return out
+}
+
+func (h *history) wrongToLeave(r *v1alpha1.Run, v *version, j *job) string {
+	// What the hub has seen of a Job may be a little old.
+	const old = 5 * time.Second
+	p := v.object.Spec.Placement
+	switch {
+	case r.Stop == v1alpha1.StopDeclaredGone && !h.mayDeclare(r.Cluster, v.at):
+		return "its member could be asked"
+	case r.Stop == v1alpha1.StopNotStarted && p.PendingTimeout == nil:
+		return "it may wait for ever"
+	case r.Stop == v1alpha1.StopLost && (p.Failover == nil || p.Failover.Fencing == v1alpha1.FenceManual):
+		return "nobody has asked for failover"
+	case r.State != v1alpha1.RunStopping || j == nil:
+		return ""
+	case r.Stop == v1alpha1.StopNotStarted && j.had(v.at.Add(-old), v.at, func(p readiness) bool { return p.ready >= p.size }):
+		return "all of its pods ran"
+	case r.Stop == v1alpha1.StopLost && j.had(v.at.Add(-old), v.at, func(p readiness) bool { return p.ready > 0 }):
+		return "pods of it ran"
+	default:
+		return ""
+	}
+}
+
+// had says whether a Job was like that from one time to another.
+func (j *job) had(from, to time.Time, like func(readiness) bool) bool {
+	all := true
+	known := false
+	for i, p := range j.pods {
+		ended := i+1 < len(j.pods) && !j.pods[i+1].at.After(from)
+		if !ended && !p.at.After(to) {
+			known, all = known || !p.at.After(from), all && like(p)
+		}
+	}
+	return known && all
+}
+
+func (h *history) clearedWhenLeft() []string {
+	var out []string
+	for name, all := range h.members {
+		for _, m := range all {
+			for _, j := range h.ours() {
+				if m.cleared && j.member == name && j.created.Before(m.at) && !j.over(m.at) && !j.lost(m.at) && !h.givenUp(h.fleets[j.owner], j, m.at) {
+					out = append(out, fmt.Sprintf("%s was let go of at %s with a live Job: %s", name, m.at.UTC().Format("15:04:05.000000"), j))
+				}
+			}
+		}
+	}
+	return out
 }
 
 // writtenAhead compares when a Job was asked for with when its run came into the ledger. Where the request that
@@ -298,7 +405,11 @@ func (f *fmc) mayStop(j *job, at time.Time) bool {
 		v := version{object: o}
 		return o.Spec.OnChange == v1alpha1.Replace && v.wish() != j.wish
 	}
-	return stopping(true) && f.was(at, asked) || stopping(false) && f.during(j.created, at, replaced)
+	// Whether that was asked for is looked at when it is said.
+	left := f.ledgerSaid(j.run, at, func(r *v1alpha1.Run) bool {
+		return r.State == v1alpha1.RunStopping && (r.Stop == v1alpha1.StopNotStarted || r.Stop == v1alpha1.StopLost)
+	})
+	return left || stopping(true) && f.was(at, asked) || stopping(false) && f.during(j.created, at, replaced)
 }
 
 func (h *history) overWhenOver() []string {
@@ -321,7 +432,9 @@ func (h *history) overWhenOver() []string {
 					}
 					// One that was given up before it was ever seen may have a request on its way still.
 					seen := f.ledgerSaid(r.ID, v.at, func(r *v1alpha1.Run) bool { return r.JobUID != "" })
-					live := !j.over(v.at) && seen
+					// A deletion does not wait for a member that is not registered.
+					left := v.object.DeletionTimestamp != nil && h.mayDeclare(j.member, v.at)
+					live := !j.over(v.at) && seen && !left && !h.givenUp(f, j, v.at)
 					there := before(j.finished, v.at) && !before(j.gone, v.at) && j.seen.After(v.at)
 					wrong := r.State == v1alpha1.RunSucceeded && !j.succeeded || r.State == v1alpha1.RunFailed && j.succeeded && there
 					if live || wrong {

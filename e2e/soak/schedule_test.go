@@ -114,6 +114,18 @@ var kinds = []kind{
 	{3, func(d *drawer) step { return step{do: "free", on: d.member()} }},
 	// Members that are taken out of use.
 	{4, func(d *drawer) step { return step{do: "drain", on: d.member(), arg: d.pick("true", "false", "false")} }},
+	{3, (*drawer).dismiss},
+	// Runs that have to leave their members.
+	{3, (*drawer).stick},
+	{3, (*drawer).bereave},
+	{2, func(d *drawer) step { return step{do: "declare", name: d.name(), on: d.member()} }},
+	{2, func(d *drawer) step {
+		return step{do: "failover", name: d.name(), arg: d.pick("ProvenGone", "Manual", "")}
+	}},
+	{2, func(d *drawer) step { return step{do: "patience", name: d.name(), arg: d.pick("10s", "")} }},
+	// On how many members, and who comes first. The names are those that need not stay on one.
+	{2, func(d *drawer) step { return step{do: "count", name: d.pick("dog", "elk"), n: d.r.IntN(4) - 1} }},
+	{1, func(d *drawer) step { return step{do: "priority", name: d.name(), n: d.r.IntN(3)} }},
 }
 
 // Faults last so many draws, and up to four more.
@@ -128,11 +140,12 @@ type drawer struct {
 	steps  []step
 	now    int            // the number of the draw
 	broken map[string]int // cluster to the number of the draw before which it is mended
+	away   map[string]int // the same of a member that has no node, or is not registered
 }
 
 // draw makes the schedule of a seed: so many steps, besides those that mend.
 func draw(seed uint64, n int) []step {
-	d := &drawer{r: rand.New(rand.NewPCG(seed, 0)), broken: map[string]int{}}
+	d := &drawer{r: rand.New(rand.NewPCG(seed, 0)), broken: map[string]int{}, away: map[string]int{}}
 	for _, name := range names {
 		d.add(d.create(name))
 	}
@@ -142,6 +155,7 @@ func draw(seed uint64, n int) []step {
 	}
 	for d.now = range n {
 		d.mend()
+		d.comeBack()
 		at := d.r.IntN(total)
 		for _, k := range kinds {
 			if at -= k.weight; at < 0 {
