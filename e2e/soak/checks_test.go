@@ -38,6 +38,18 @@ func (s *story) wanted(at int, changes ...func(*v1alpha1.FleetMiniCluster)) *sto
 	return s
 }
 
+// writing says that MiniFleet was killed at a time while it made that of the FleetMiniCluster.
+func (s *story) writing(at int, changes ...func(*v1alpha1.FleetMiniCluster)) *story {
+	obj := newStory().wanted(at, changes...).fleets["owner"].versions[0].object
+	body, _ := json.Marshal(obj) // a FleetMiniCluster can be encoded
+	e := lab.AuditEvent{Verb: "update", Received: second(at), RequestObject: body}
+	e.Object = s.wrote(at, "update", "fleetminiclusters", "", "{}").writes[len(s.writes)-1].event.Object
+	s.writes = s.writes[:len(s.writes)-1]
+	e.Response.Code = 504
+	s.read(hubName, []lab.AuditEvent{e})
+	return s
+}
+
 // since says that MiniFleet has made the latest version out of the one of that time.
 func (s *story) since(base int) *story {
 	versions := s.fleets["owner"].versions
@@ -190,6 +202,7 @@ func TestInvariants(t *testing.T) {
 		"replaced unasked":             {newStory().wanted(1).wanted(3, changed, ledger(v1alpha1.RunStopping)).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
 		"replaced without a change":    {newStory().wanted(1).wanted(3, replacing, ledger(v1alpha1.RunStopping)).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
 		"replaced before it is said":   {newStory().wanted(1).wanted(3, replacing, changed).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
+		"replaced, and cut off":        {newStory().wanted(1).wanted(2, replacing, changed).writing(3, replacing, changed, ledger(v1alpha1.RunStopping)).ran("run-1", "alpine", 2, 9).deleted(), ""},
 		"cancelled":                    {newStory().wanted(1).wanted(3, cancelling, ledger(v1alpha1.RunStopping), cancelledLine).ran("run-1", "alpine", 2, 9).deleted(), ""},
 		"cancelled unasked":            {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunStopping), cancelledLine).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
 		"suspended":                    {newStory().wanted(1).wanted(3, suspended).ran("run-1", "alpine", 2, 9).wrote(4, "patch", "jobs", "uid-0", suspend), ""},

@@ -93,6 +93,7 @@ type fmc struct {
 	name     string
 	uid      types.UID
 	versions []version // by resource version
+	cut      []version // that it may have had, for a moment that no log tells of
 }
 
 // version is a FleetMiniCluster as it was since a time, until the next.
@@ -187,6 +188,7 @@ func (h *history) read(cluster string, events []lab.AuditEvent) {
 	slices.SortStableFunc(events, func(a, b lab.AuditEvent) int { return a.Received.Compare(b.Received) })
 	for i := range events {
 		e := &events[i]
+		h.readCut(e)
 		if e.Object == nil || e.Response.Code >= 300 || e.Object.Subresource == "token" {
 			continue
 		}
@@ -203,6 +205,17 @@ func (h *history) read(cluster string, events []lab.AuditEvent) {
 		case "memberclusters":
 			h.readMember(e)
 		}
+	}
+}
+
+// readCut notes what MiniFleet was writing of a FleetMiniCluster when it was killed: the API server may have done it,
+// and has answered nobody.
+func (h *history) readCut(e *lab.AuditEvent) {
+	obj := &v1alpha1.FleetMiniCluster{}
+	cut := e.Response.Code >= 500 && e.Verb == "update" && e.Object != nil && e.Object.Resource == "fleetminiclusters"
+	if cut && json.Unmarshal(e.RequestObject, obj) == nil && h.fleets[obj.UID] != nil {
+		f := h.fleets[obj.UID]
+		f.cut = append(f.cut, version{at: e.Received, object: obj})
 	}
 }
 

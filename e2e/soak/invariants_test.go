@@ -312,9 +312,10 @@ func (f *fmc) calledOver(run string, at time.Time) bool {
 }
 
 func (f *fmc) ledgerSaid(run string, at time.Time, what func(*v1alpha1.Run) bool) bool {
-	return f.was(at, func(o *v1alpha1.FleetMiniCluster) bool {
+	said := func(o *v1alpha1.FleetMiniCluster) bool {
 		return slices.ContainsFunc(o.Status.Runs, func(r v1alpha1.Run) bool { return r.ID == run && what(&r) })
-	})
+	}
+	return f.was(at, said) || slices.ContainsFunc(f.cut, func(v version) bool { return !v.at.After(at) && said(v.object) })
 }
 
 // was says whether the object was ever like that by a time.
