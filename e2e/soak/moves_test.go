@@ -208,7 +208,7 @@ func (d *drawer) stick() step {
 	}
 	d.wait(8)
 	d.hit(stirred, member)
-	d.wait(2)
+	d.wait(5) // what nothing has happened to is withdrawn by then
 	if d.r.IntN(2) == 0 {
 		for _, name := range stirred {
 			d.add(step{do: "patience", name: name})
@@ -248,7 +248,7 @@ func (d *drawer) bereave() step {
 	}
 	d.wait(9)
 	d.hit(stirred, member)
-	d.wait(3)
+	d.wait(6) // what nothing has happened to is lost by then
 	if d.r.IntN(2) == 0 {
 		for _, name := range stirred {
 			d.add(step{do: "failover", name: name})
