@@ -59,7 +59,7 @@ func (r *MemberClusterReconciler) setUp(mgr manager.Manager, news *notifier[reco
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("membercluster").
 		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, orphansChanged, drainChanged))).
+			predicate.GenerationChangedPredicate{}, orphansChanged, drainChanged, conditionsChanged))).
 		Watches(&v1alpha1.FleetMiniCluster{}, handler.EnqueueRequestsFromMapFunc(r.departingMembers), builder.WithPredicates(liveChanged)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOf)).
 		// When one of two registrations of a cluster goes, the other may be used.
@@ -70,6 +70,19 @@ func (r *MemberClusterReconciler) setUp(mgr manager.Manager, news *notifier[reco
 		WatchesRawSource(news.source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: rateLimiter[reconcile.Request]()}).
 		Complete(r)
+}
+
+// conditionsChanged lets through what this controller has written itself, or somebody else: news that came before the
+// cache had it were compared with what had been written before, and may have been taken for nothing new.
+var conditionsChanged = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	DeleteFunc:  func(event.DeleteEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok1 := e.ObjectOld.(*v1alpha1.MemberCluster)
+		after, ok2 := e.ObjectNew.(*v1alpha1.MemberCluster)
+		return ok1 && ok2 && !equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions)
+	},
 }
 
 // usersOf finds the members that a kubeconfig Secret is for.

@@ -51,6 +51,30 @@ var _ = Describe("A member", func() {
 		}
 	})
 
+	It("that came back while the hub did not hear of its own last word on it is called connected", func(ctx SpecContext) {
+		gateway, kubeconfig := stallable("hub")
+		Expect(minifleet.Kill()).To(Succeed())
+		startMinifleet(kubeconfig)
+		DeferCleanup(func() {
+			Expect(minifleet.Kill()).To(Succeed())
+			startMinifleet(labs.Cluster("hub").Kubeconfig())
+		})
+		w := newWorld(ctx)
+		proxy, throughProxy := through(labs.Cluster("alpine"))
+		w.register(ctx, "a", throughProxy)
+		w.roomKnown(ctx, "a")
+		Consistently(w.reason, "2s").WithArguments(ctx, "a").Should(Equal("True Connected")) // and the hub has heard of it
+		gateway.SetTrouble(lab.Trouble{StallWatches: true})
+		Expect(proxy.SetMode(lab.Refuse)).To(Succeed())
+		Eventually(w.reason).WithArguments(ctx, "a").Should(Equal("Unknown Unreachable"))
+		before := proxy.Accepted()
+		Expect(proxy.SetMode(lab.Pass)).To(Succeed())
+		Eventually(proxy.Accepted).Should(BeNumerically(">", before))
+		Consistently(w.reason, "2s").WithArguments(ctx, "a").Should(Equal("Unknown Unreachable"), "the cache knows no better")
+		gateway.SetTrouble(lab.Trouble{})
+		Eventually(w.reason).WithArguments(ctx, "a").Should(Equal("True Connected"))
+	})
+
 	It("waits for its Secret and connects when that comes", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.enroll(ctx, "a")

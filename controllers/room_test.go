@@ -13,10 +13,10 @@ import (
 	"github.com/minifleet/minifleet/hack/lab"
 )
 
-// stallable puts a gateway in front of alpine, and returns it with the kubeconfig that leads through it.
-func stallable() (*lab.Gateway, []byte) {
+// stallable puts a gateway in front of a cluster, and returns it with the kubeconfig that leads through it.
+func stallable(cluster string) (*lab.Gateway, []byte) {
 	GinkgoHelper()
-	g, err := lab.NewGateway(labs.Cluster("alpine").Kubeconfig())
+	g, err := lab.NewGateway(labs.Cluster(cluster).Kubeconfig())
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(g.Close)
 	kubeconfig, err := g.Kubeconfig(g.Address())
@@ -36,7 +36,7 @@ func (w *world) preferred(ctx context.Context, name string) {
 var _ = Describe("A member whose room is not known yet", func() {
 	It("is waited for by what would go there, and not once what hangs has had its time", func(ctx SpecContext) {
 		w := newWorld(ctx)
-		gateway, kubeconfig := stallable()
+		gateway, kubeconfig := stallable("alpine")
 		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
 		gateway.SetTrouble(lab.Trouble{StallKind: "nodes"})
 		w.register(ctx, "a", kubeconfig)
@@ -136,7 +136,7 @@ var _ = Describe("A live run that is to take more room", func() {
 var _ = Describe("A run whose room others have taken meanwhile", func() {
 	It("says so in the member's words", func(ctx SpecContext) {
 		w := newWorld(ctx)
-		gateway, kubeconfig := stallable()
+		gateway, kubeconfig := stallable("alpine")
 		w.register(ctx, "a", kubeconfig)
 		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
 		empty(ctx)
