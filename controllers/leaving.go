@@ -127,7 +127,7 @@ func (p *pass) overdue(ctx context.Context, name string, patience runs.Patience)
 	if stuck == nil || job == nil && p.queued(name) {
 		return leave{}, false
 	}
-	if left := stuck.Until.Sub(p.r.Now()); left > 0 {
+	if left := p.notBefore(name, stuck).Sub(p.r.Now()); left > 0 {
 		p.lookAgain(left)
 		return leave{}, false
 	}
@@ -156,6 +156,20 @@ func (p *pass) refusal(member string) string {
 	}
 	return ""
 }
+
+// notBefore is when patience with a run that does not get going ends. A member that has just come back may not know yet
+// what its nodes do: a control plane that was down has heard nothing of their pods.
+func (p *pass) notBefore(name string, stuck *runs.Stuck) time.Time {
+	state, _ := p.r.Provider.State(name)
+	if settled := state.Since.Add(min(stuck.Patience, returnGrace)); settled.After(stuck.Until) {
+		return settled
+	}
+	return stuck.Until
+}
+
+// returnGrace is how long a member that has come back is given to learn how its nodes and pods are. Kubelets renew
+// their leases every ten seconds, and report what has changed as often.
+const returnGrace = time.Minute
 
 // queued says whether the Job on a member is released by a queue there, or may be. One that arrives late is, too, so
 // that its run cannot be given up before it was seen.

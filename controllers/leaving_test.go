@@ -175,15 +175,21 @@ var _ = Describe("A live run", func() {
 
 	It("that does not start in time is withdrawn, and starts elsewhere once", func(ctx SpecContext) {
 		w := newWorld(ctx)
-		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig(), capacityNone)
+		proxy, kubeconfig := through(labs.Cluster("alpine"))
+		w.register(ctx, "a", kubeconfig, capacityNone)
 		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
 		w.single(ctx, "stuck", stuckOnAlpine)
 		Eventually(w.runsOf).WithArguments(ctx, "stuck").Should(Equal([]string{"a Running"}))
+		Expect(proxy.SetMode(lab.Refuse)).To(Succeed())
+		Eventually(w.reason).WithArguments(ctx, "a").Should(Equal("Unknown Unreachable"))
+		back := time.Now()
+		Expect(proxy.SetMode(lab.Pass)).To(Succeed())
 		w.startedAfterGone(ctx, "stuck")
 		Eventually(w.line).WithArguments(ctx, "stuck").Should(Equal(running))
 		Expect(w.runsOf(ctx, "stuck")).To(Equal([]string{"a Replaced NotStarted", "b Running"}))
 		first := w.get(ctx, "stuck").Status.Runs[0]
 		Expect(first.Message).To(Equal("withdrawn: 0 of 1 pods ran after 10s (pendingTimeout)"))
+		Expect(first.CompletionTime.Time).To(BeTemporally(">=", back.Add(9*time.Second)), "a member that is back has time to learn what its nodes do")
 		Eventually(func() *metav1.Time { return w.get(ctx, "stuck").Status.Runs[1].RunningTime }).ShouldNot(BeNil())
 		Expect(w.rejections(ctx, "stuck")).To(HaveKeyWithValue(w.member("a"), ContainSubstring("it comes last, since run "+first.ID+" had to leave it (NotStarted)")))
 	})

@@ -61,8 +61,9 @@ type Stuck struct {
 	// Stop and Why are for the run, should it be stopped for that. Fact is what is wrong, in any case.
 	Stop      v1alpha1.StopReason
 	Why, Fact string
-	// Until is when the patience with it ends.
-	Until time.Time
+	// Until is when the patience with it ends, which lasts for Patience.
+	Until    time.Time
+	Patience time.Duration
 }
 
 // StuckOn says whether a live run is waiting for its Job to be created or for its pods to run, and for how long it may;
@@ -85,7 +86,7 @@ func (p Patience) refused(run *v1alpha1.Run) *Stuck {
 		return nil
 	}
 	fact := fmt.Sprintf("its Job could not be created in %s (pendingTimeout)", p.Pending)
-	return &Stuck{v1alpha1.StopNotStarted, "withdrawn: " + fact, fact, run.StartTime.Add(p.Pending)}
+	return &Stuck{v1alpha1.StopNotStarted, "withdrawn: " + fact, fact, run.StartTime.Add(p.Pending), p.Pending}
 }
 
 func (p Patience) idle(run *v1alpha1.Run, j *Job, quorum int32) *Stuck {
@@ -93,10 +94,10 @@ func (p Patience) idle(run *v1alpha1.Run, j *Job, quorum int32) *Stuck {
 	case run.RunningTime == nil && p.Pending > 0 && !Running(j, quorum):
 		since := latest(run.StartTime, j.StartTime, run.PendingSince) // it may have been resumed, or queued again
 		fact := fmt.Sprintf("%d of %d pods ran after %s (pendingTimeout)", j.Pods.Ready+j.Pods.Succeeded, j.Size, p.Pending)
-		return &Stuck{v1alpha1.StopNotStarted, "withdrawn: " + fact, fact, since.Add(p.Pending)}
+		return &Stuck{v1alpha1.StopNotStarted, "withdrawn: " + fact, fact, since.Add(p.Pending), p.Pending}
 	case run.RunningTime != nil && run.PendingSince != nil && p.Lost > 0 && j.Pods.Ready == 0:
 		fact := fmt.Sprintf("it had begun, and for %s no pod of it ran (failover)", p.Lost)
-		return &Stuck{v1alpha1.StopLost, "lost with its nodes: " + fact, fact, run.PendingSince.Add(p.Lost)}
+		return &Stuck{v1alpha1.StopLost, "lost with its nodes: " + fact, fact, run.PendingSince.Add(p.Lost), p.Lost}
 	default:
 		return nil
 	}
