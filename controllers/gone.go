@@ -26,7 +26,7 @@ func (p *pass) declareGone(members []v1alpha1.MemberCluster) {
 		}
 		how := "annotation " + v1alpha1.AnnotationRunGone
 		if !slices.Contains(declared, run.ID) {
-			if how = goneWith(run, members); how == "" {
+			if how = goneWith(run, members, p.r.Now()); how == "" {
 				continue
 			}
 		}
@@ -51,8 +51,9 @@ func (p *pass) mayAnswer(name string, members []v1alpha1.MemberCluster) bool {
 
 // goneWith says how a person has declared that a run's member is gone with all that ran there; empty if nobody
 // has. That holds for a member that has not been heard of since the time that is said: once it returns, the
-// annotation means nothing for the next time that it is lost.
-func goneWith(run *v1alpha1.Run, members []v1alpha1.MemberCluster) string {
+// annotation means nothing for the next time that it is lost. Nor does a time that has not come yet, but for clocks
+// that differ.
+func goneWith(run *v1alpha1.Run, members []v1alpha1.MemberCluster, now time.Time) string {
 	i := slices.IndexFunc(members, func(m v1alpha1.MemberCluster) bool { return m.Name == run.Cluster })
 	if i < 0 {
 		return ""
@@ -60,7 +61,7 @@ func goneWith(run *v1alpha1.Run, members []v1alpha1.MemberCluster) string {
 	m := &members[i]
 	at, err := time.Parse(time.RFC3339, m.Annotations[v1alpha1.AnnotationMemberGone])
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
-	if err != nil || ready == nil || ready.Status == metav1.ConditionTrue || m.Status.LastHeardTime == nil || m.Status.LastHeardTime.After(at) ||
+	if err != nil || at.After(now.Add(time.Minute)) || ready == nil || ready.Status == metav1.ConditionTrue || m.Status.LastHeardTime == nil || m.Status.LastHeardTime.After(at) ||
 		run.StartTime == nil || run.StartTime.After(at) {
 		return ""
 	}
