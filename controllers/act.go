@@ -122,7 +122,7 @@ func (p *pass) look(ctx context.Context, s *site) {
 		// Nothing is started, and nothing that is live is touched, on the strength of a spec that is wrong.
 		wanted.Hold, wanted.OnChange = p.problem.Message, v1alpha1.AfterCompletion
 	}
-	s.step = p.permitted(runs.Next(runs.Input{Wanted: wanted, Last: last, Ended: p.ledger.Ended, Job: s.job, Pod: words.Safe(s.pod, 253), Now: p.r.Now()}))
+	s.step = p.permitted(runs.Next(runs.Input{Wanted: wanted, Last: last, Ended: p.ledger.Ended, Job: s.job, Pod: words.Safe(s.pod, 253), Quorum: p.quorum(), Now: p.r.Now()}))
 	s.lookAgain(s.step.After)
 	if taken != nil && s.step.Action != runs.Finish {
 		p.fail(s, taken) // what it needs a Job of its own for has to wait
@@ -193,14 +193,13 @@ func (p *pass) record() bool {
 		case runs.Finish:
 			p.finish(s, last)
 			changed = true
-			if s.step.State == v1alpha1.RunReplaced && s.step.Stop != v1alpha1.StopChanged {
-				s.still = true // it has to be placed anew
-				p.lookAgain(soon)
-			}
 		case runs.Stop:
 			stopping := *last
 			stopping.State, stopping.Stop, stopping.Message = s.step.State, s.step.Stop, s.step.Message
 			p.replaceLast(stopping)
+			changed = true
+		case runs.Keep:
+			p.keep(s, last)
 			changed = true
 		default:
 			// A Job that is there was created: the line says so from now on.
@@ -264,7 +263,20 @@ func (p *pass) finish(s *site, last *v1alpha1.Run) {
 	if s.step.State == v1alpha1.RunFailed {
 		kind = "Warning"
 	}
+	if done.State == v1alpha1.RunReplaced && done.Stop != v1alpha1.StopChanged {
+		s.still = true // it has to be placed anew
+		p.lookAgain(soon)
+	}
 	p.note(kind, s.step.Reason, "Finish", s.name, done.ID, fmt.Sprintf("%s: run %s %s: %s", s.name, done.ID, lower(done.State), done.Message))
+}
+
+// keep takes back that a run is to be stopped.
+func (p *pass) keep(s *site, last *v1alpha1.Run) {
+	goes := *last
+	goes.State, goes.Stop, goes.Message, goes.PendingSince = s.step.State, "", "", nil
+	p.replaceLast(goes)
+	p.note("Normal", s.step.Reason, "Observe", s.name, goes.ID, fmt.Sprintf("%s: run %s was to be stopped (%s): %s", s.name, goes.ID, last.Stop, s.step.Message))
+	p.lookAgain(soon) // it was to be placed anew
 }
 
 func (p *pass) started(s *site, job *batchv1.Job) {

@@ -2,6 +2,9 @@ package controllers_test
 
 import (
 	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -260,6 +263,40 @@ var _ = Describe("A live run", func() {
 		Eventually(func() string { return w.lineOnA(ctx, "queued").Message }).Should(ContainSubstring("suspended on the member, not by MiniFleet"))
 		w.startedAfterGone(ctx, "queued")
 		Eventually(w.runsOf).WithArguments(ctx, "queued").Should(Equal([]string{"a Replaced NotStarted", "b Running"}))
+	})
+
+	It("that gets going after all goes on, where MiniFleet was killed before it could stop it", func(ctx SpecContext) {
+		onAlpine := newGate(labs.Cluster("alpine"))
+		w := newWorld(ctx)
+		w.register(ctx, "a", onAlpine.kubeconfig())
+		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
+		w.single(ctx, "slow", func(f *v1alpha1.FleetMiniCluster) {
+			f.Spec.Placement.PendingTimeout = &metav1.Duration{Duration: 10 * time.Second}
+		})
+		w.podsRun(ctx, "slow", "1/1")
+		patch := func(suspend string) {
+			GinkgoHelper()
+			change := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":`+suspend+`}}`))
+			Expect(admins["alpine"].Patch(ctx, job(ctx, "alpine", w.name, "slow"), change)).To(Succeed())
+		}
+		var killed atomic.Bool
+		onAlpine.answer(func(req *http.Request) *http.Response {
+			if req.Method == http.MethodDelete && strings.Contains(req.URL.Path, "/jobs/") && killed.CompareAndSwap(false, true) {
+				_ = minifleet.Kill()
+				return refusal(req, http.StatusServiceUnavailable, nil)
+			}
+			return nil
+		})
+		patch("true") // as a queue does
+		Eventually(killed.Load).Should(BeTrue())
+		Expect(w.runsOf(ctx, "slow")).To(Equal([]string{"a Stopping NotStarted"}))
+		patch("false")
+		Eventually(func() int32 { return ptr.Deref(job(ctx, "alpine", w.name, "slow").Status.Ready, 0) }).Should(BeEquivalentTo(1))
+		startMinifleet(labs.Cluster("hub").Kubeconfig())
+		Eventually(w.line).WithArguments(ctx, "slow").Should(Equal(running))
+		Expect(w.runsOf(ctx, "slow")).To(Equal([]string{"a Running"}))
+		Consistently(func() any { return job(ctx, "basalt", w.name, "slow") }).Should(BeNil())
+		Expect(jobsDeleted("alpine", w.name)).To(BeZero())
 	})
 
 	It("that was lost with its nodes is proven gone, and starts elsewhere", func(ctx SpecContext) {

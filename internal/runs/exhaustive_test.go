@@ -101,6 +101,9 @@ func everyLast() []*v1alpha1.Run {
 	withJob := line("a", v1alpha1.RunRunning)
 	withJob.JobUID = "first"
 	out = append(out, lost, byUser, withJob)
+	for _, why := range []v1alpha1.StopReason{v1alpha1.StopNotStarted, v1alpha1.StopLost, v1alpha1.StopDrained} {
+		out = append(out, stopped(why, line("a", v1alpha1.RunStopping)))
+	}
 	for _, state := range []v1alpha1.RunState{
 		v1alpha1.RunStarting, v1alpha1.RunRunning, v1alpha1.RunStopping, v1alpha1.RunSucceeded, v1alpha1.RunFailed, v1alpha1.RunReplaced, v1alpha1.RunCancelled,
 	} {
@@ -123,6 +126,7 @@ func everyJob() []*runs.Job {
 					})
 				}
 			}
+			out = append(out, &runs.Job{RunID: id, Digest: "1", Size: 2, Deleting: deleting, UID: "first", Pods: v1alpha1.PodCounts{Ready: 2}})
 			for _, uid := range []string{"first", "second"} {
 				out = append(out, &runs.Job{
 					RunID: id, Digest: "1", Size: 2, Deleting: deleting, Suspended: true, SuspendedByUs: true, Unreleased: true, UID: uid,
@@ -182,6 +186,14 @@ func TestNextExhaustively(t *testing.T) {
 		"a Job that was never released is neither released nor adopted, unless it is that of a live run, current and chosen": func(s situation, n runs.Step) bool {
 			return s.job == nil || !s.job.Unreleased || n.Action != runs.Adopt &&
 				(n.Action != runs.Adjust || s.mayRelease() && s.wanted.IsCurrent(s.last) && s.wanted.Chosen)
+		},
+		"a run that was to be stopped goes on only where it was for not getting going, and it has": func(s situation, n runs.Step) bool {
+			return n.Action != runs.Keep || s.own() && s.jobLive() && !s.job.Deleting && s.job.Pods.Ready > 0 && s.last.State == v1alpha1.RunStopping &&
+				(s.last.Stop == v1alpha1.StopNotStarted || s.last.Stop == v1alpha1.StopLost)
+		},
+		"a run that runs is not stopped for not getting going, once that was said": func(s situation, n runs.Step) bool {
+			return n.Action != runs.DeleteJob || !s.ledgerLive() || !s.own() || s.job.Pods.Ready == 0 || s.cancelled() || s.wanted.Leave != "" ||
+				s.last.Stop != v1alpha1.StopNotStarted && s.last.Stop != v1alpha1.StopLost
 		},
 		"a run is called cancelled only if a person has cancelled it": func(s situation, n runs.Step) bool {
 			return n.State != v1alpha1.RunCancelled || s.cancelled() || s.last.Stop == v1alpha1.StopCancelled

@@ -100,6 +100,8 @@ type Input struct {
 	// Pod is the name of a pod of the latest run that has not ended, where its Job is gone; empty if the member
 	// confirmed that there is none.
 	Pod string
+	// Quorum is how many of its pods the MiniCluster needs to begin; 0: all of them.
+	Quorum int32
 	// Now is the time, which the back-off between retries is reckoned from.
 	Now time.Time
 }
@@ -121,6 +123,8 @@ const (
 	Finish Action = "Finish"
 	// Stop writes into the ledger that the hub is about to stop the run.
 	Stop Action = "Stop"
+	// Keep writes into the ledger that a run which was to be stopped goes on.
+	Keep Action = "Keep"
 	// DeleteJob deletes the Job.
 	DeleteJob Action = "DeleteJob"
 	// Adjust sets size and suspension of the Job.
@@ -156,6 +160,7 @@ var rules = []rule{
 	{"its Job is gone, but a pod of it may still run: wait until that is gone", podsLeft},
 	{"its Job was seen before and is gone: it has failed, and is not silently repeated", jobVanished},
 	{"its Job is being deleted: wait until its pods are gone", jobDeleting},
+	{"it was to be stopped since it did not get going, and has since: let it go on", gotGoing},
 	{"the hub has begun to stop it: delete its Job", stopping},
 	{"it is cancelled and no Job was ever made: give it up", cancelUnstarted},
 	{"it is cancelled: stop it", cancelLive},
@@ -304,6 +309,15 @@ func jobDeleting(in *Input) (Step, bool) {
 		return Step{}, false
 	}
 	return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the Job is being deleted; waiting until its pods are gone"}, true
+}
+
+// gotGoing is for a hub that was away between writing that it would stop a run and doing so.
+func gotGoing(in *Input) (Step, bool) {
+	if !in.live() || !in.hasRunsJob() || in.Last.State != v1alpha1.RunStopping || in.cancelled() || in.Wanted.Leave != "" {
+		return Step{}, false
+	}
+	going := in.Last.Stop == v1alpha1.StopNotStarted && Running(in.Job, in.Quorum) || in.Last.Stop == v1alpha1.StopLost && in.Job.Pods.Ready > 0
+	return Step{Action: Keep, State: v1alpha1.RunRunning, Reason: v1alpha1.ReasonRunStarted, Message: "it runs by now, and goes on"}, going
 }
 
 func stopping(in *Input) (Step, bool) {

@@ -85,6 +85,12 @@ func (w *world) key() string {
 func (w *world) last() *v1alpha1.Run { return w.ledger.Last("alpine") }
 
 func (w *world) step(wanted runs.Wanted) runs.Step {
+	if w.job != nil {
+		w.job.Pods = v1alpha1.PodCounts{}
+		if w.job.executing {
+			w.job.Pods.Ready = w.job.Size
+		}
+	}
 	in := runs.Input{Wanted: wanted, Last: w.last(), Ended: w.ledger.Ended}
 	if w.job == nil && w.last() != nil && w.last().ID == w.stray {
 		in.Pod = "pod"
@@ -124,7 +130,7 @@ func (w *world) record(wanted runs.Wanted) bool {
 		w.ledger = w.ledger.Add(v1alpha1.Run{
 			ID: w.job.RunID, Cluster: "alpine", Digest: w.job.Digest, RerunAt: w.job.RerunAt, State: step.State,
 		}, runs.Limits{})
-	case runs.Finish, runs.Stop:
+	case runs.Finish, runs.Stop, runs.Keep:
 		set(step.State)
 		w.last().Stop = step.Stop
 	default:
