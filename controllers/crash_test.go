@@ -13,6 +13,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -110,9 +111,11 @@ var _ = Describe("MiniFleet, killed after any of its writes,", Ordered, func() {
 			return len(f.Status.Runs) == 2 && f.Status.Runs[0].State == v1alpha1.RunReplaced && lineOf(f) == running
 		}
 		writes := killAfterEach(ctx, end, toHub, created, func(f *v1alpha1.FleetMiniCluster) error {
-			now := fmcIn(ctx, f.Namespace, f.Name)
-			now.Spec.MiniCluster.Containers[0].Command = "false"
-			return hub.Update(ctx, now)
+			return retry.RetryOnConflict(retry.DefaultBackoff, func() error { // MiniFleet may be writing, too
+				now := fmcIn(ctx, f.Namespace, f.Name)
+				now.Spec.MiniCluster.Containers[0].Command = "false"
+				return hub.Update(ctx, now)
+			})
 		}, replaced)
 		Expect(writes).To(BeNumerically(">=", 8), "the counter has missed writes") // the status thrice, a deletion, four objects
 		for _, f := range created[:writes+1] {

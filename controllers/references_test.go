@@ -280,10 +280,12 @@ var _ = Describe("Secrets and ConfigMaps that a MiniCluster names", func() {
 		w.expectHeldBack(ctx, "late", "a", "ReferenceMissing", "lacks the label")
 
 		By("ending the run")
-		f := w.get(ctx, "live")
-		f.Spec.MiniCluster.Containers[0].Command = "false"
-		f.Spec.OnChange = v1alpha1.Replace
-		Expect(hub.Update(ctx, f)).To(Succeed())
+		Eventually(func() error {
+			f := w.get(ctx, "live")
+			f.Spec.MiniCluster.Containers[0].Command = "false"
+			f.Spec.OnChange = v1alpha1.Replace
+			return hub.Update(ctx, f)
+		}).Should(Succeed())
 		Eventually(secretOn).WithArguments(ctx, alpine(), w.name, "token").Should(BeNil())
 		Eventually(func() string { r, _ := w.entry(ctx, "live", "a"); return r }).Should(Equal("ReferenceMissing"))
 	})
