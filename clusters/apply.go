@@ -144,7 +144,7 @@ func (m *Member) Apply(ctx context.Context, want client.Object, origin Origin) (
 // ErrOtherRun says that the Job of another run of the same MiniCluster is still there.
 var ErrOtherRun = errors.New("the Job of an earlier run is still on the member")
 
-// HoldBack marks the Job of a run to be created suspended, so that nothing runs before Release; false if that is not
+// HoldBack marks the Job of a run to be created suspended, so that nothing runs before AdjustRun; false if that is not
 // possible. A request to create may reach the member long after whoever sent it was succeeded, and cannot be made to
 // depend on anything; one to release depends on the very Job that it was meant for. A Job that a queue on the member
 // is to release is created as it is, since the queue would release a late one, too.
@@ -153,10 +153,7 @@ func HoldBack(job *batchv1.Job) bool {
 		return false
 	}
 	job.Spec.Suspend = ptr.To(true)
-	if job.Annotations == nil {
-		job.Annotations = map[string]string{}
-	}
-	job.Annotations[v1alpha1.AnnotationSuspended] = v1alpha1.SuspendedUnreleased
+	metav1.SetMetaDataAnnotation(&job.ObjectMeta, v1alpha1.AnnotationSuspended, v1alpha1.SuspendedUnreleased)
 	return true
 }
 
@@ -166,7 +163,7 @@ func Queued(jobLabels map[string]string) bool { return jobLabels["kueue.x-k8s.io
 
 // Unreleased says that a Job is held back: it has made no pod.
 func Unreleased(job *batchv1.Job) bool {
-	return suspended(job) && job.Annotations[v1alpha1.AnnotationSuspended] == v1alpha1.SuspendedUnreleased
+	return ptr.Deref(job.Spec.Suspend, false) && job.Annotations[v1alpha1.AnnotationSuspended] == v1alpha1.SuspendedUnreleased
 }
 
 // SuspendedByUs says that it was MiniFleet who suspended a Job, or held it back.
@@ -174,8 +171,6 @@ func SuspendedByUs(job *batchv1.Job) bool {
 	by := job.Annotations[v1alpha1.AnnotationSuspended]
 	return by == "true" || by == v1alpha1.SuspendedUnreleased
 }
-
-func suspended(job *batchv1.Job) bool { return job.Spec.Suspend != nil && *job.Spec.Suspend }
 
 // StartRun creates the Job of a run. Where that very Job is there already, because the reply to an
 // earlier attempt was lost, it is returned. A Job of another run gives ErrOtherRun, somebody else's Job a
@@ -213,7 +208,7 @@ func (m *Member) AdjustRun(ctx context.Context, job *batchv1.Job, size int32, su
 	}
 	// A Job that somebody else has suspended stays so, whatever else is adjusted.
 	ours := suspend
-	if suspended(job) && !SuspendedByUs(job) {
+	if ptr.Deref(job.Spec.Suspend, false) && !SuspendedByUs(job) {
 		suspend = true
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:"%t"}},"spec":{"parallelism":%d,"completions":%d,"suspend":%t}}`,

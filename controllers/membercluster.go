@@ -74,15 +74,22 @@ func (r *MemberClusterReconciler) setUp(mgr manager.Manager, news *notifier[reco
 
 // conditionsChanged lets through what this controller has written itself, or somebody else: news that came before the
 // cache had it were compared with what had been written before, and may have been taken for nothing new.
-var conditionsChanged = predicate.Funcs{
-	CreateFunc:  func(event.CreateEvent) bool { return false },
-	DeleteFunc:  func(event.DeleteEvent) bool { return false },
-	GenericFunc: func(event.GenericEvent) bool { return false },
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok1 := e.ObjectOld.(*v1alpha1.MemberCluster)
-		after, ok2 := e.ObjectNew.(*v1alpha1.MemberCluster)
-		return ok1 && ok2 && !equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions)
-	},
+var conditionsChanged = memberUpdated(func(before, after *v1alpha1.MemberCluster) bool {
+	return !equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions)
+})
+
+// memberUpdated lets updates of MemberClusters through that have changed what is asked about, and nothing else.
+func memberUpdated(changed func(before, after *v1alpha1.MemberCluster) bool) predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*v1alpha1.MemberCluster)
+			after, ok2 := e.ObjectNew.(*v1alpha1.MemberCluster)
+			return ok1 && ok2 && changed(before, after)
+		},
+	}
 }
 
 // usersOf finds the members that a kubeconfig Secret is for.

@@ -425,11 +425,6 @@ func liveIDs(f *v1alpha1.FleetMiniCluster) []string {
 }
 
 // drainChanged lets through that a member is to be drained, or not any more.
-var drainChanged = predicate.Funcs{
-	CreateFunc:  func(event.CreateEvent) bool { return false },
-	DeleteFunc:  func(event.DeleteEvent) bool { return false },
-	GenericFunc: func(event.GenericEvent) bool { return false },
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationDrain] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationDrain]
-	},
-}
+var drainChanged = memberUpdated(func(before, after *v1alpha1.MemberCluster) bool {
+	return before.Annotations[v1alpha1.AnnotationDrain] != after.Annotations[v1alpha1.AnnotationDrain]
+})

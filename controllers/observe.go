@@ -7,6 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
@@ -24,7 +25,7 @@ func observe(job *batchv1.Job) *runs.Job {
 		UID: string(job.UID), RunID: runID(job),
 		Digest: words.Safe(job.Annotations[v1alpha1.AnnotationRunDigest], 64), RerunAt: words.Safe(job.Annotations[v1alpha1.AnnotationRunToken], 253),
 		Deleting: !job.DeletionTimestamp.IsZero(), CompletionTime: job.Status.CompletionTime, StartTime: job.Status.StartTime,
-		Size: size, Suspended: job.Spec.Suspend != nil && *job.Spec.Suspend,
+		Size: size, Suspended: ptr.Deref(job.Spec.Suspend, false),
 		SuspendedByUs: clusters.SuspendedByUs(job), Unreleased: clusters.Unreleased(job),
 		Pods: v1alpha1.PodCounts{
 			Desired: size, Active: job.Status.Active, Ready: value(job.Status.Ready),

@@ -11,8 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
@@ -119,13 +117,6 @@ func owners(all, left []v1alpha1.Orphan) string {
 
 // orphansChanged lets through that a member was given something to remove, which it may have come back for
 // already.
-var orphansChanged = predicate.Funcs{
-	CreateFunc:  func(event.CreateEvent) bool { return false },
-	DeleteFunc:  func(event.DeleteEvent) bool { return false },
-	GenericFunc: func(event.GenericEvent) bool { return false },
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok1 := e.ObjectOld.(*v1alpha1.MemberCluster)
-		after, ok2 := e.ObjectNew.(*v1alpha1.MemberCluster)
-		return ok1 && ok2 && len(before.Status.Orphans) < len(after.Status.Orphans)
-	},
-}
+var orphansChanged = memberUpdated(func(before, after *v1alpha1.MemberCluster) bool {
+	return len(before.Status.Orphans) < len(after.Status.Orphans)
+})

@@ -141,16 +141,12 @@ func (w *world) freeCPU(ctx context.Context, want string) {
 	}).Should(Equal(want))
 }
 
-var _ = Describe("A MiniCluster that has no room", func() {
-	const waits = "False InsufficientCapacity OutOfSync Missing 0/1"
-	var w *world
-	BeforeEach(func(ctx SpecContext) {
-		w = newWorld(ctx)
-		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
-		empty(ctx)
-		w.freeCPU(ctx, "64/64")
-	})
-	AfterEach(func(ctx SpecContext) {
+// roomyWorld is a world with alpine as member a, on which nothing runs, and on which nothing is left of it.
+func roomyWorld(ctx context.Context) *world {
+	GinkgoHelper()
+	w := newWorld(ctx)
+	w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
+	DeferCleanup(func(ctx SpecContext) {
 		Expect(hub.DeleteAllOf(ctx, &v1alpha1.FleetMiniCluster{}, client.InNamespace(w.name))).To(Succeed())
 		Eventually(func() int {
 			var list v1alpha1.FleetMiniClusterList
@@ -158,6 +154,15 @@ var _ = Describe("A MiniCluster that has no room", func() {
 			return len(list.Items)
 		}).Should(BeZero())
 	})
+	empty(ctx)
+	w.freeCPU(ctx, "64/64")
+	return w
+}
+
+var _ = Describe("A MiniCluster that has no room", func() {
+	const waits = "False InsufficientCapacity OutOfSync Missing 0/1"
+	var w *world
+	BeforeEach(func(ctx SpecContext) { w = roomyWorld(ctx) })
 
 	It("waits, says what is missing, and starts when room appears", func(ctx SpecContext) {
 		other := w.occupy(ctx, "other", "20")

@@ -7,7 +7,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/hack/lab"
@@ -66,16 +65,7 @@ var _ = Describe("A member whose room is not known yet", func() {
 var _ = Describe("A live run that is to take more room", func() {
 	const waits = "False InsufficientCapacity OutOfSync"
 	var w *world
-	BeforeEach(func(ctx SpecContext) {
-		w = newWorld(ctx)
-		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
-		empty(ctx)
-		w.freeCPU(ctx, "64/64")
-	})
-	AfterEach(func(ctx SpecContext) {
-		Expect(hub.DeleteAllOf(ctx, &v1alpha1.FleetMiniCluster{}, client.InNamespace(w.name))).To(Succeed())
-		Eventually(w.exists).WithArguments(ctx, "first").Should(BeFalse())
-	})
+	BeforeEach(func(ctx SpecContext) { w = roomyWorld(ctx) })
 
 	It("is resumed once all of it has room, in its turn", func(ctx SpecContext) {
 		Expect(hub.Create(ctx, w.asking("first", 4, "10", held))).To(Succeed())

@@ -279,6 +279,13 @@ func over(why v1alpha1.StopReason, message string) Step {
 	return Step{Action: Finish, State: state, Stop: why, Reason: end.reason, Message: message}
 }
 
+// stop has a live run stopped, which is over when its Job is gone.
+func stop(why v1alpha1.StopReason, message string) Step {
+	step := over(why, message)
+	step.Action, step.State = Stop, v1alpha1.RunStopping
+	return step
+}
+
 func finish(state v1alpha1.RunState, reason, message string) Step {
 	return Step{Action: Finish, State: state, Reason: reason, Message: message}
 }
@@ -290,8 +297,7 @@ func cancelUnstarted(in *Input) (Step, bool) {
 }
 
 func cancelLive(in *Input) (Step, bool) {
-	return Step{Action: Stop, State: v1alpha1.RunStopping, Stop: v1alpha1.StopCancelled, Reason: v1alpha1.ReasonRunCancelled,
-		Message: "cancelled"}, in.cancelled() && in.hasRunsJob()
+	return stop(v1alpha1.StopCancelled, ""), in.cancelled() && in.hasRunsJob()
 }
 
 func leavingUnstarted(in *Input) (Step, bool) {
@@ -299,9 +305,7 @@ func leavingUnstarted(in *Input) (Step, bool) {
 }
 
 func leavingLive(in *Input) (Step, bool) {
-	step := over(in.Wanted.Leave, in.Wanted.LeaveWhy)
-	step.Action, step.State = Stop, v1alpha1.RunStopping
-	return step, in.live() && in.Wanted.Leave != "" && in.hasRunsJob()
+	return stop(in.Wanted.Leave, in.Wanted.LeaveWhy), in.live() && in.Wanted.Leave != "" && in.hasRunsJob()
 }
 
 func jobDeleting(in *Input) (Step, bool) {
@@ -339,9 +343,7 @@ func outdatedUnreleased(in *Input) (Step, bool) {
 	if !in.live() || !in.hasRunsJob() || !in.Job.Unreleased || (in.current() && in.Wanted.Chosen) {
 		return Step{}, false
 	}
-	step := over(v1alpha1.StopChanged, "replaced before it started")
-	step.Action, step.State = Stop, v1alpha1.RunStopping
-	return step, true
+	return stop(v1alpha1.StopChanged, "replaced before it started"), true
 }
 
 func outdatedLive(in *Input) (Step, bool) {
@@ -349,8 +351,7 @@ func outdatedLive(in *Input) (Step, bool) {
 		return Step{}, false
 	}
 	if in.Wanted.OnChange == v1alpha1.Replace {
-		return Step{Action: Stop, State: v1alpha1.RunStopping, Stop: v1alpha1.StopChanged, Reason: v1alpha1.ReasonRunReplaced,
-			Message: "stopped for a newer run (onChange: Replace)"}, true
+		return stop(v1alpha1.StopChanged, "stopped for a newer run (onChange: Replace)"), true
 	}
 	return Step{Action: Nothing, Reason: v1alpha1.ReasonWaitingForCompletion,
 		Message: "the MiniCluster has changed; the new run starts when the live one has ended (onChange: AfterCompletion)"}, true
