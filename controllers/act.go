@@ -18,7 +18,7 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/runs"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 const (
@@ -122,7 +122,7 @@ func (p *pass) look(ctx context.Context, s *site) {
 		// Nothing is started, and nothing that is live is touched, on the strength of a spec that is wrong.
 		wanted.Hold, wanted.OnChange = p.problem.Message, v1alpha1.AfterCompletion
 	}
-	s.step = p.permitted(runs.Next(runs.Input{Wanted: wanted, Last: last, Ended: p.ledger.Ended, Job: s.job, Pod: words.Safe(s.pod, 253), Quorum: p.quorum(), Now: p.r.Now()}))
+	s.step = p.permitted(runs.Next(runs.Input{Wanted: wanted, Last: last, Ended: p.ledger.Ended, Job: s.job, Pod: sanitize.Text(s.pod, 253), Quorum: p.quorum(), Now: p.r.Now()}))
 	s.lookAgain(s.step.After)
 	if taken != nil && s.step.Action != runs.Finish {
 		p.fail(s, taken) // what it needs a Job of its own for has to wait
@@ -256,7 +256,7 @@ func (p *pass) finish(s *site, last *v1alpha1.Run) {
 	}
 	if done.State == v1alpha1.RunFailed && s.exit != nil {
 		done.Exit = s.exit
-		done.Message = words.Safe(done.Message+"; "+exitSentence(s.exit), words.Note)
+		done.Message = sanitize.Text(done.Message+"; "+exitSentence(s.exit), sanitize.MaxNote)
 	}
 	p.replaceLast(done)
 	kind := "Normal"
@@ -474,7 +474,7 @@ func (p *pass) start(ctx context.Context, s *site, want *batchv1.Job) (*batchv1.
 type leftoverError struct{ pod string }
 
 func (e leftoverError) Error() string {
-	return "pod " + words.Safe(e.pod, 253) + " of an earlier run is still on the member; waiting until it is gone"
+	return "pod " + sanitize.Text(e.pod, 253) + " of an earlier run is still on the member; waiting until it is gone"
 }
 
 // clearForStart makes sure that no pod of an earlier run is left, and starts the services.
@@ -570,7 +570,7 @@ func (p *pass) putBack(ctx context.Context, s *site, index int, d clusters.Diffe
 func (p *pass) fail(s *site, err error) {
 	s.still = true
 	s.lookAgain(failedInterval)
-	message := words.Safe(clusters.Explain(err), words.Message)
+	message := sanitize.Text(clusters.Explain(err), sanitize.MaxMessage)
 	var conflict *clusters.Conflict
 	var reference *referenceError
 	switch {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // learnExit asks the member which pod failed first, once a live run's Job has. The run ends without an
@@ -16,8 +16,8 @@ func (p *pass) learnExit(ctx context.Context, s *site, last *v1alpha1.Run) {
 	}
 	if exit, err := s.member.FirstFailure(ctx, s.rawJob); err == nil && exit != nil {
 		s.exit = &v1alpha1.RunExit{
-			Pod: words.Safe(exit.Pod, 253), Container: words.Safe(exit.Container, 63), ExitCode: exit.ExitCode,
-			Reason: words.Safe(exit.Reason, 100), Message: words.Safe(exit.Message, maxExitMessage),
+			Pod: sanitize.Text(exit.Pod, 253), Container: sanitize.Text(exit.Container, 63), ExitCode: exit.ExitCode,
+			Reason: sanitize.Text(exit.Reason, 100), Message: sanitize.Text(exit.Message, maxExitMessage),
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/runs"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // finalize removes everything of a deleted FleetMiniCluster from its members, and lets it go when all of
@@ -124,7 +124,7 @@ func (r *FleetMiniClusterReconciler) cleanMember(ctx context.Context, fmc *v1alp
 	case clusters.Unanswered(err):
 		return "the member does not answer", true, nil
 	case err != nil:
-		return words.Safe(err.Error(), words.Note), false, fmt.Errorf("removing objects from member %s: %w", name, err)
+		return sanitize.Text(err.Error(), sanitize.MaxNote), false, fmt.Errorf("removing objects from member %s: %w", name, err)
 	case !gone:
 		return beingDeleted, false, nil
 	default:
@@ -169,7 +169,7 @@ func (r *FleetMiniClusterReconciler) reportDeleting(ctx context.Context, fmc *v1
 	}
 	meta.SetStatusCondition(&fmc.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDeleting,
-		Message: words.Safe("deleting: "+strings.Join(told, "; "), words.Message), ObservedGeneration: fmc.Generation, LastTransitionTime: metav1.NewTime(r.Now()),
+		Message: sanitize.Text("deleting: "+strings.Join(told, "; "), sanitize.MaxMessage), ObservedGeneration: fmc.Generation, LastTransitionTime: metav1.NewTime(r.Now()),
 	})
 	if equality.Semantic.DeepEqual(before, &fmc.Status) {
 		return nil

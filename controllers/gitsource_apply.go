@@ -20,7 +20,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/gitsource/parse"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // existing are the hub's objects of a source's namespace, by KIND/NAME. They are the cache's own: whoever
@@ -295,7 +295,7 @@ func (s *gitSync) problem(path string, line int, object, field, message string) 
 
 func fileProblem(path string, line int, object, field, message string, warning bool) v1alpha1.FileProblem {
 	return v1alpha1.FileProblem{
-		Path: words.Safe(path, words.Note), Line: int32(line), Object: words.Safe(object, words.Note), Field: words.Safe(field, words.Note), //nolint:gosec // files are far shorter than 2³¹ lines
-		Message: words.Safe(message, words.Note), Warning: warning,
+		Path: sanitize.Text(path, sanitize.MaxNote), Line: int32(line), Object: sanitize.Text(object, sanitize.MaxNote), Field: sanitize.Text(field, sanitize.MaxNote), //nolint:gosec // files are far shorter than 2³¹ lines
+		Message: sanitize.Text(message, sanitize.MaxNote), Warning: warning,
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/minifleet/minifleet/gitsource/parse"
 	"github.com/minifleet/minifleet/internal/policy"
 	"github.com/minifleet/minifleet/internal/runs"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // mostNeeds is how many MiniClusters that need permissions a status lists, at some 250 bytes each.
@@ -98,7 +98,7 @@ func (s *gitSync) vouch(ctx context.Context, have existing) error {
 func (s *gitSync) tellDenied(n needyObject, denied []policy.Need, namespace namespaceAllowance) {
 	mend := "Remove it, or allow it for this source: " + allowForSource(s.source, policy.Permissions(denied)) + namespace.misspelt()
 	for _, d := range denied[:min(len(denied), mostDenied)] {
-		s.problem(n.object.Path, n.object.Line, n.object.Kind+"/"+n.object.Name, d.Field.String(), words.Safe(d.Says(), words.Note/2)+". "+mend)
+		s.problem(n.object.Path, n.object.Line, n.object.Kind+"/"+n.object.Name, d.Field.String(), sanitize.Text(d.Says(), sanitize.MaxNote/2)+". "+mend)
 	}
 	if more := len(denied) - mostDenied; more > 0 {
 		s.problem(n.object.Path, n.object.Line, n.object.Kind+"/"+n.object.Name, "", fmt.Sprintf("%d more fields take permissions that it does not have. %s", more, mend))

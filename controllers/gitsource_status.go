@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,7 +13,7 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/gitsource/fetch"
 	"github.com/minifleet/minifleet/gitsource/parse"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // mostProblems is how many problems a status lists.
@@ -81,7 +80,7 @@ func (s *gitSync) blockedMessage() string {
 		why = s.tree.missing
 	}
 	return fmt.Sprintf("revision %s no longer declares %s (%s); nothing was deleted. If that is meant: kubectl -n %s annotate --overwrite gitsource %s %s=%s",
-		s.tree.revision, list(s.blocked, 10), why, s.key.Namespace, s.key.Name, v1alpha1.AnnotationApprovePrune, s.tree.revision)
+		s.tree.revision, sanitize.Names(s.blocked, 10), why, s.key.Namespace, s.key.Name, v1alpha1.AnnotationApprovePrune, s.tree.revision)
 }
 
 func (s *gitSync) problemsMessage() string {
@@ -115,7 +114,7 @@ func (s *gitSync) reportSuspended(ctx context.Context) error {
 
 func (s *gitSync) condition(kind string, status metav1.ConditionStatus, reason, message string) {
 	meta.SetStatusCondition(&s.source.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: words.Safe(message, words.Message),
+		Type: kind, Status: status, Reason: reason, Message: sanitize.Text(message, sanitize.MaxMessage),
 		ObservedGeneration: s.source.Generation, LastTransitionTime: metav1.NewTime(s.r.Now()),
 	})
 }
@@ -123,13 +122,13 @@ func (s *gitSync) condition(kind string, status metav1.ConditionStatus, reason, 
 // tell sends the events of one look at a repository.
 func (s *gitSync) tell(before *v1alpha1.GitSourceStatus) {
 	event := func(kind, reason, action, message string) {
-		s.r.Recorder.Eventf(s.source, nil, kind, reason, action, "%s", words.Safe(message, words.Note))
+		s.r.Recorder.Eventf(s.source, nil, kind, reason, action, "%s", sanitize.Text(message, sanitize.MaxNote))
 	}
 	if len(s.applied) > 0 {
-		event("Normal", v1alpha1.ReasonRevisionApplied, "Apply", fmt.Sprintf("revision %s: applied %s", s.tree.revision, list(s.applied, 10)))
+		event("Normal", v1alpha1.ReasonRevisionApplied, "Apply", fmt.Sprintf("revision %s: applied %s", s.tree.revision, sanitize.Names(s.applied, 10)))
 	}
 	if len(s.pruned) > 0 {
-		event("Normal", v1alpha1.ReasonPruned, "Prune", fmt.Sprintf("revision %s: deleted %s, which it no longer declares", s.tree.revision, list(s.pruned, 10)))
+		event("Normal", v1alpha1.ReasonPruned, "Prune", fmt.Sprintf("revision %s: deleted %s, which it no longer declares", s.tree.revision, sanitize.Names(s.pruned, 10)))
 	}
 	was := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionReady)
 	is := meta.FindStatusCondition(s.source.Status.Conditions, v1alpha1.ConditionReady)
@@ -156,11 +155,4 @@ func notApplied(err error, revision string) string {
 		return err.Error()
 	}
 	return fmt.Sprintf("%s; revision %s stays applied", err, revision)
-}
-
-func list(names []string, most int) string {
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }

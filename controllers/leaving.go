@@ -12,7 +12,7 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/placement"
 	"github.com/minifleet/minifleet/internal/runs"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // leave is why a live run has to leave its member.
@@ -151,7 +151,7 @@ func (p *pass) overdue(ctx context.Context, name string, patience runs.Patience)
 func (p *pass) refusal(member string) string {
 	for _, c := range p.fmc.Status.Clusters {
 		if c.Name == member && c.Reason == v1alpha1.ReasonApplyFailed {
-			return words.Safe(c.Message, words.Note)
+			return sanitize.Text(c.Message, sanitize.MaxNote)
 		}
 	}
 	return ""

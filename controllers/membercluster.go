@@ -27,7 +27,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // +kubebuilder:rbac:groups=minifleet.dev,resources=memberclusters,verbs=get;list;watch;update
@@ -153,7 +153,7 @@ func (r *MemberClusterReconciler) tend(ctx context.Context, member *v1alpha1.Mem
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	state.Message = words.Safe(state.Message, words.Note) // some of it is the member's own
+	state.Message = sanitize.Text(state.Message, sanitize.MaxNote) // some of it is the member's own
 	d, err := r.departure(ctx, member)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -264,7 +264,7 @@ func (r *MemberClusterReconciler) tell(member *v1alpha1.MemberCluster, before *v
 	if is.Status != metav1.ConditionTrue && is.Reason != v1alpha1.ReasonConnecting && is.Reason != v1alpha1.ReasonRunsLive {
 		kind = corev1.EventTypeWarning
 	}
-	r.Recorder.Eventf(member, nil, kind, is.Reason, action, "%s", words.Safe(is.Message, words.Note))
+	r.Recorder.Eventf(member, nil, kind, is.Reason, action, "%s", sanitize.Text(is.Message, sanitize.MaxNote))
 }
 
 // setReady puts into the status what is known of the connection.

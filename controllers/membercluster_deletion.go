@@ -22,7 +22,7 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/runs"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 const (
@@ -166,20 +166,20 @@ func (r *MemberClusterReconciler) clear(ctx context.Context, member *v1alpha1.Me
 	if engaged != nil {
 		if d.clean = len(owners) == 0; !d.clean {
 			d.left = fmt.Sprintf("the member cannot be reached (%s), and the deletion waits for it to remove what is left there of %s: %s it there",
-				state.Reason, listed(owners), orphanMend)
+				state.Reason, sanitize.Names(owners, mostNamed), orphanMend)
 		}
 		return nil // its return is news
 	}
 	left, err := r.removeFrom(ctx, m, d)
 	switch {
 	case clusters.Unanswered(err):
-		d.left, d.again = "the member does not answer; what is left there of "+listed(owners)+" is removed when it does", awayInterval
+		d.left, d.again = "the member does not answer; what is left there of "+sanitize.Names(owners, mostNamed)+" is removed when it does", awayInterval
 		return nil
 	case err != nil:
-		d.left = "removing what is left there of " + listed(owners) + ": " + words.Safe(err.Error(), words.Note) + ": mend that, or " + orphanMend + " it there"
+		d.left = "removing what is left there of " + sanitize.Names(owners, mostNamed) + ": " + sanitize.Text(err.Error(), sanitize.MaxNote) + ": mend that, or " + orphanMend + " it there"
 		return fmt.Errorf("removing what is on member %s: %w", member.Name, err)
 	case len(left) > 0:
-		d.left, d.again = "being deleted there is what is left of "+listed(left), goneInterval
+		d.left, d.again = "being deleted there is what is left of "+sanitize.Names(left, mostNamed), goneInterval
 		return nil
 	}
 	d.clean = true
@@ -274,7 +274,7 @@ func (r *MemberClusterReconciler) letGo(ctx context.Context, member *v1alpha1.Me
 	}
 	r.Provider.Remove(member.Name)
 	r.quieting.Delete(member.UID)
-	r.Recorder.Eventf(member, nil, kind, reason, "Delete", "%s", words.Safe(message, words.Note))
+	r.Recorder.Eventf(member, nil, kind, reason, "Delete", "%s", sanitize.Text(message, sanitize.MaxNote))
 	return reconcile.Result{}, nil
 }
 
@@ -327,7 +327,7 @@ func (d *departure) setDrained(member *v1alpha1.MemberCluster, state clusters.St
 			c.Message += "; " + d.left
 		}
 	}
-	c.Message = words.Safe(c.Message, words.Message)
+	c.Message = sanitize.Text(c.Message, sanitize.MaxMessage)
 	meta.SetStatusCondition(conditions, c)
 }
 
@@ -359,15 +359,7 @@ func told(live []liveRun) string {
 	if len(live) == 1 {
 		return "1 run is live: " + names[0]
 	}
-	return fmt.Sprintf("%d runs are live: %s", len(live), listed(names))
-}
-
-// listed names the first few.
-func listed(names []string) string {
-	if more := len(names) - mostNamed; more > 0 {
-		return strings.Join(names[:mostNamed], ", ") + fmt.Sprintf(" and %d more", more)
-	}
-	return strings.Join(names, ", ")
+	return fmt.Sprintf("%d runs are live: %s", len(live), sanitize.Names(names, mostNamed))
 }
 
 func ownersOf(users []*v1alpha1.FleetMiniCluster) []string {

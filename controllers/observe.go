@@ -12,7 +12,7 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/runs"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // observe reduces a Job to what the rules and the status need; nil stays nil.
@@ -23,7 +23,7 @@ func observe(job *batchv1.Job) *runs.Job {
 	size := value(job.Spec.Completions)
 	j := &runs.Job{
 		UID: string(job.UID), RunID: runID(job),
-		Digest: words.Safe(job.Annotations[v1alpha1.AnnotationRunDigest], 64), RerunAt: words.Safe(job.Annotations[v1alpha1.AnnotationRunToken], 253),
+		Digest: sanitize.Text(job.Annotations[v1alpha1.AnnotationRunDigest], 64), RerunAt: sanitize.Text(job.Annotations[v1alpha1.AnnotationRunToken], 253),
 		Deleting: !job.DeletionTimestamp.IsZero(), CompletionTime: job.Status.CompletionTime, StartTime: job.Status.StartTime,
 		Size: size, Suspended: ptr.Deref(job.Spec.Suspend, false),
 		SuspendedByUs: clusters.SuspendedByUs(job), Unreleased: clusters.Unreleased(job),
@@ -61,7 +61,7 @@ func runID(job *batchv1.Job) string {
 }
 
 func sentence(reason, message string) string {
-	return words.Safe(reason+": "+message, 500)
+	return sanitize.Text(reason+": "+message, 500)
 }
 
 func value(p *int32) int32 {

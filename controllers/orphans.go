@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // orphan writes down, on each member that is away, that a deleted FleetMiniCluster may have left objects
@@ -109,10 +109,7 @@ func owners(all, left []v1alpha1.Orphan) string {
 			names = append(names, o.Owner)
 		}
 	}
-	if more := len(names) - 5; more > 0 {
-		names = append(names[:5], fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(names, ", ")
+	return sanitize.Names(names, mostNamed)
 }
 
 // orphansChanged lets through that a member was given something to remove, which it may have come back for

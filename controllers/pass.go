@@ -28,7 +28,7 @@ import (
 	"github.com/minifleet/minifleet/internal/fit"
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/runs"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // pass is one look at a FleetMiniCluster and all of its members: gather, act, write.
@@ -137,7 +137,7 @@ func (p *pass) gather(ctx context.Context) error {
 	spec := p.fmc.Spec.MiniCluster.DeepCopy()
 	spec.Default()
 	p.wanted = runs.Wanted{
-		Digest: runs.Digest(p.fmc.Name, spec), RerunAt: words.Safe(p.fmc.Annotations[v1alpha1.AnnotationRerunAt], 253),
+		Digest: runs.Digest(p.fmc.Name, spec), RerunAt: sanitize.Text(p.fmc.Annotations[v1alpha1.AnnotationRerunAt], 253),
 		Size: spec.Size, Suspend: p.fmc.Spec.Suspend, OnChange: p.fmc.Spec.OnChange,
 		Retries: p.fmc.Spec.Retries, Cancel: runIDs(p.fmc.Annotations[v1alpha1.AnnotationCancel]),
 	}
@@ -173,7 +173,7 @@ func invalidSpec(errs field.ErrorList) string {
 	for i, e := range errs {
 		items[i] = e.Error()
 	}
-	return words.List(items, words.Message)
+	return sanitize.List(items, sanitize.MaxMessage)
 }
 
 // findSites lists the members that are chosen, and those that may still have something of ours.
@@ -301,7 +301,7 @@ func (p *pass) write(ctx context.Context) error {
 	}
 	p.r.written.note(ctx, p.r.Client, p.fmc)
 	for _, n := range append(p.events, troubles(before, &p.fmc.Status)...) {
-		p.r.Recorder.Eventf(p.fmc, n.about(), n.kind, n.reason, n.action, "%s", words.Safe(n.message, words.Note))
+		p.r.Recorder.Eventf(p.fmc, n.about(), n.kind, n.reason, n.action, "%s", sanitize.Text(n.message, sanitize.MaxNote))
 	}
 	p.events = nil
 	return nil

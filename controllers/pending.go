@@ -12,7 +12,7 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/runs"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 const (
@@ -151,7 +151,7 @@ func disarmed(o *clusters.Obstacle) *rollup.Obstacle {
 		return nil
 	}
 	return &rollup.Obstacle{
-		Reason: o.Reason, Message: words.Safe(o.Message, maxObstacle), Pod: words.Safe(o.Pod, 253), Pods: o.Pods, AtLeast: o.AtLeast,
+		Reason: o.Reason, Message: sanitize.Text(o.Message, maxObstacle), Pod: sanitize.Text(o.Pod, 253), Pods: o.Pods, AtLeast: o.AtLeast,
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/placement"
 	"github.com/minifleet/minifleet/internal/rollup"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 const (
@@ -180,7 +180,7 @@ func (p *pass) unfit(m *v1alpha1.MemberCluster) (why string, left time.Duration)
 	case ready == nil || ready.Reason == v1alpha1.ReasonConnecting:
 		return "is not connected yet", p.patience(m)
 	case ready.Status != metav1.ConditionTrue:
-		return "cannot be used: " + ready.Reason + ": " + words.Safe(ready.Message, mostWhy), 0
+		return "cannot be used: " + ready.Reason + ": " + sanitize.Text(ready.Message, mostWhy), 0
 	}
 	member, err := p.r.Provider.Member(m.Name)
 	switch {
@@ -191,7 +191,7 @@ func (p *pass) unfit(m *v1alpha1.MemberCluster) (why string, left time.Duration)
 	}
 	why = unlisted
 	if trouble := member.RoomTrouble(); trouble != "" {
-		why += ": " + words.Safe(trouble, mostWhy)
+		why += ": " + sanitize.Text(trouble, mostWhy)
 	}
 	return why, p.patience(m)
 }

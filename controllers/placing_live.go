@@ -10,7 +10,7 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/fit"
 	"github.com/minifleet/minifleet/internal/runs"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // admit lets a live run take more room than it has, in its turn: one that is resumed once all of its pods have some,
@@ -46,7 +46,7 @@ func (p *pass) admit(s *site, step runs.Step) runs.Step {
 	}
 	if miss != "" {
 		s.lookAgain(waitInterval) // so that what it says is never old
-		return runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonInsufficientCapacity, Message: words.Safe(miss, words.Note)}
+		return runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonInsufficientCapacity, Message: sanitize.Text(miss, sanitize.MaxNote)}
 	}
 	gang.Size = int(s.size)
 	b.claim(s.name, key, claim{run: p.ledger.Last(s.name).ID, gang: gang, done: int(s.job.Pods.Succeeded)})

@@ -23,7 +23,7 @@ import (
 	"github.com/minifleet/minifleet/internal/render"
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/runs"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 const (
@@ -91,7 +91,7 @@ func (p *pass) roomFor(m *clusters.Member, gang fit.Gang) placement.Room {
 		out.Miss = w.turn()
 		p.standBehind(name, w.key)
 	}
-	out.Miss = words.Safe(out.Miss, words.Note) // names of nodes and taints are the member's own
+	out.Miss = sanitize.Text(out.Miss, sanitize.MaxNote) // names of nodes and taints are the member's own
 	return out
 }
 
@@ -164,7 +164,7 @@ func (p *pass) gate(s *site, step runs.Step) runs.Step {
 		return step
 	}
 	if _, err := p.variant(s.name); err != nil {
-		s.failed = &rollup.Problem{Reason: v1alpha1.ReasonInvalidOverride, Message: words.Safe(err.Error(), words.Message)}
+		s.failed = &rollup.Problem{Reason: v1alpha1.ReasonInvalidOverride, Message: sanitize.Text(err.Error(), sanitize.MaxMessage)}
 		return runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonInvalidOverride, Message: err.Error()}
 	}
 	if step.Action == runs.Create {

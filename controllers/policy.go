@@ -21,7 +21,7 @@ import (
 	"github.com/minifleet/minifleet/internal/policy"
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/runs"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
@@ -54,12 +54,12 @@ func (p *pass) permit(ctx context.Context, spec *fluxv1alpha2.MiniClusterSpec) e
 	}
 	why, mend := "not allowed: "+policy.Explain(denied, mostDenied), a.mend(policy.Permissions(denied))
 	p.problem = &rollup.Problem{
-		Reason: v1alpha1.ReasonPolicyDenied, Message: words.Safe(words.Safe(why, mostExplained)+". "+mend, words.Message),
+		Reason: v1alpha1.ReasonPolicyDenied, Message: sanitize.Text(sanitize.Text(why, mostExplained)+". "+mend, sanitize.MaxMessage),
 	}
 	p.stalled = true
 	was := meta.FindStatusCondition(p.fmc.Status.Conditions, v1alpha1.ConditionReady)
 	if was == nil || was.Reason != v1alpha1.ReasonPolicyDenied || was.Message != p.problem.Message {
-		p.note("Warning", v1alpha1.ReasonPolicyDenied, "Check", "", "", words.Safe(why, words.Note/2)+". "+mend)
+		p.note("Warning", v1alpha1.ReasonPolicyDenied, "Check", "", "", sanitize.Text(why, sanitize.MaxNote/2)+". "+mend)
 	}
 	return nil
 }
@@ -170,8 +170,8 @@ func (a namespaceAllowance) misspelt() string {
 	if len(a.unknown) == 0 {
 		return ""
 	}
-	return words.Safe(fmt.Sprintf(". The annotation %s of namespace %s has words that are no permission: %s (there are %s)",
-		v1alpha1.AnnotationAllow, a.namespace, list(a.unknown, 5), policy.Join(v1alpha1.Permissions())), words.Note)
+	return sanitize.Text(fmt.Sprintf(". The annotation %s of namespace %s has words that are no permission: %s (there are %s)",
+		v1alpha1.AnnotationAllow, a.namespace, sanitize.Names(a.unknown, 5), policy.Join(v1alpha1.Permissions())), sanitize.MaxNote)
 }
 
 // usersOfNamespace are those whose run may depend on what their namespace allows.

@@ -30,7 +30,7 @@ import (
 	"github.com/minifleet/minifleet/hack/lab"
 	"github.com/minifleet/minifleet/internal/curve"
 	"github.com/minifleet/minifleet/internal/render"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // Values that each field of a MiniCluster is given in turn, by its kind.
@@ -360,7 +360,7 @@ var _ = Describe("Validate", func() {
 			ContainSubstring("spec.miniCluster.containers[0].image: "), ContainSubstring("spec.miniCluster.pod.serviceAccountName: "),
 			MatchRegexp(`; and 1[0-9][0-9] more$`), Not(ContainSubstring("\u202e")),
 		))
-		Expect(len(ready().Message)).To(BeNumerically("<=", words.Message))
+		Expect(len(ready().Message)).To(BeNumerically("<=", sanitize.MaxMessage))
 	})
 
 	It("accepts real MiniClusters, and an API server what they become", func(ctx SpecContext) {

@@ -19,7 +19,7 @@ import (
 	"github.com/minifleet/minifleet/gitsource"
 	"github.com/minifleet/minifleet/gitsource/parse"
 	"github.com/minifleet/minifleet/internal/policy"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 type validateFlags struct {
@@ -197,7 +197,7 @@ func permitted(allowed []v1alpha1.Permission) inspection {
 		for _, need := range policy.Denied(needs, allowed) {
 			r.Problems = append(r.Problems, finding{o.Path, o.LineOf(need.Field.String()), o.Kind + "/" + o.Name, need.Field.String(), fmt.Sprintf(
 				"%s: remove it, or, if the GitSource (spec.allow) or its namespace allows that, check with --allow=%s",
-				words.Safe(need.Says(), words.Note), policy.Join(policy.Permissions(needs)))})
+				sanitize.Text(need.Says(), sanitize.MaxNote), policy.Join(policy.Permissions(needs)))})
 		}
 	}
 }
@@ -215,7 +215,7 @@ func finish(findings []finding) {
 // shownPath is a path that cannot steer a terminal.
 func shownPath(path string) string {
 	const most = 4096
-	return words.Safe(path, most)
+	return sanitize.Text(path, most)
 }
 
 func (r *report) json(out io.Writer) error {

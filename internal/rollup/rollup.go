@@ -12,7 +12,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/runs"
-	"github.com/minifleet/minifleet/internal/words"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // Problem is why something is not as it should be: a constant reason and a sentence.
@@ -122,7 +122,7 @@ func clusterStatus(in Input, m Member) v1alpha1.ClusterStatus {
 	case m.Failed != nil:
 		s.Reason, s.Message = m.Failed.Reason, m.Failed.Message
 	}
-	s.Message = words.Safe(s.Message, words.Note) // there may be hundreds of members
+	s.Message = sanitize.Text(s.Message, sanitize.MaxNote) // there may be hundreds of members
 	return s
 }
 
@@ -250,7 +250,7 @@ func Summarize(s *v1alpha1.FleetMiniClusterStatus) {
 	}
 	members := ""
 	if s.Placement != nil {
-		members = words.Safe(join(slices.Sorted(slices.Values(s.Placement.Clusters))), words.Note)
+		members = sanitize.Text(join(slices.Sorted(slices.Values(s.Placement.Clusters))), sanitize.MaxNote)
 	}
 	s.Summary = &v1alpha1.Summary{
 		Members:  members,
@@ -275,7 +275,7 @@ func join(names []string) string { return strings.Join(names, ", ") }
 
 func setCondition(in Input, s *v1alpha1.FleetMiniClusterStatus, kind string, status metav1.ConditionStatus, reason, message string) {
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: words.Safe(message, words.Message),
+		Type: kind, Status: status, Reason: reason, Message: sanitize.Text(message, sanitize.MaxMessage),
 		ObservedGeneration: in.Generation, LastTransitionTime: metav1.NewTime(in.Now),
 	})
 }

@@ -1,5 +1,5 @@
-// Package words makes text of others fit to be shown to people.
-package words
+// Package sanitize makes text from Git and from members safe to show.
+package sanitize
 
 import (
 	"fmt"
@@ -8,17 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// Lengths in bytes.
+// Limits in bytes.
 const (
-	// Message is the most of a condition's message.
-	Message = 4096
-	// Note is the most of an event's note; the API server takes no more than 1024.
-	Note = 1000
+	// MaxMessage is that of a condition's message.
+	MaxMessage = 4096
+	// MaxNote is that of an event's note; the API server accepts no more than 1024.
+	MaxNote = 1000
 )
 
-// Safe returns text that came from Git or from a member on one line, without characters that could steer
+// Text returns text that came from Git or from a member on one line, without characters that could steer
 // a terminal, and cut to at most so many bytes.
-func Safe(s string, most int) string {
+func Text(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
@@ -41,14 +41,14 @@ func Safe(s string, most int) string {
 	return s[:cut] + dots
 }
 
-// List joins items with "; ", each as Safe shows it. It is at most so many bytes: of the items that do not
+// List joins items with "; ", each as Text shows it. It is at most so many bytes: of the items that do not
 // fit it says how many there are. The first is always there, cut if need be.
 func List(items []string, most int) string {
 	const between = "; "
 	shown := make([]string, len(items))
 	length, fit := -len(between), 0
 	for i, item := range items {
-		shown[i] = Safe(item, most)
+		shown[i] = Text(item, most)
 		if length += len(between) + len(shown[i]); length+len(more(len(items)-i-1)) <= most {
 			fit = i + 1
 		}
@@ -60,7 +60,15 @@ func List(items []string, most int) string {
 		return strings.Join(shown[:fit], between) + more(len(items)-fit)
 	}
 	rest := more(len(items) - 1)
-	return Safe(shown[0], most-len(rest)) + rest
+	return Text(shown[0], most-len(rest)) + rest
+}
+
+// Names joins names with ", ". Of more than most, it says how many there are: "a, b and 3 more".
+func Names(names []string, most int) string {
+	if extra := len(names) - most; extra > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), extra)
+	}
+	return strings.Join(names, ", ")
 }
 
 func more(n int) string {

@@ -1,4 +1,4 @@
-package words
+package sanitize
 
 import (
 	"strings"
@@ -14,7 +14,7 @@ func TestSafe(t *testing.T) {
 	}{
 		"plain text stays":               {"quota exceeded", 100, "quota exceeded"},
 		"lines become one":               {"a\n\tb\r\n  c", 100, "a b c"},
-		"escape sequences are disarmed":  {"\x1b[2Jgone", 100, "\uFFFD[2Jgone"},
+		"escape sequences are sanitized": {"\x1b[2Jgone", 100, "\uFFFD[2Jgone"},
 		"direction overrides are marked": {"abc\u202edef", 100, "abc\uFFFDdef"},
 		"bad UTF-8 is marked":            {"a\xffb", 100, "a\uFFFDb"},
 		"letters of all scripts stay":    {"größe 尺寸", 100, "größe 尺寸"},
@@ -22,14 +22,14 @@ func TestSafe(t *testing.T) {
 		"a letter is not cut in two":     {"ééééé", 6, "é…"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Safe(tc.in, tc.most)
+			got := Text(tc.in, tc.most)
 			if got != tc.want || len(got) > tc.most || !utf8.ValidString(got) {
-				t.Errorf("Safe(%q, %d) = %q, want %q", tc.in, tc.most, got, tc.want)
+				t.Errorf("Text(%q, %d) = %q, want %q", tc.in, tc.most, got, tc.want)
 			}
 		})
 	}
-	if got := Safe(strings.Repeat("x", 5000), Message); len(got) != Message {
-		t.Errorf("a long message has %d bytes, want %d", len(got), Message)
+	if got := Text(strings.Repeat("x", 5000), MaxMessage); len(got) != MaxMessage {
+		t.Errorf("a long message has %d bytes, want %d", len(got), MaxMessage)
 	}
 }
 
@@ -45,11 +45,28 @@ func TestList(t *testing.T) {
 		"two do not":                  {[]string{"one", "two", strings.Repeat("3", 30)}, 19, "one; and 2 more"},
 		"the first alone is too long": {[]string{strings.Repeat("x", 30), "two"}, 20, "xxxxx…; and 1 more"},
 		"a single one is too long":    {[]string{strings.Repeat("x", 30)}, 7, "xxxx…"},
-		"items are disarmed":          {[]string{"a\x1b", "b\nc"}, 100, "a\uFFFD; b c"},
+		"items are sanitized":         {[]string{"a\x1b", "b\nc"}, 100, "a\uFFFD; b c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := List(tc.items, tc.most); got != tc.want || len(got) > tc.most {
 				t.Errorf("List(%q, %d) = %q, want %q", tc.items, tc.most, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestNames(t *testing.T) {
+	for name, tc := range map[string]struct {
+		names []string
+		want  string
+	}{
+		"none":     {nil, ""},
+		"all":      {[]string{"a", "b"}, "a, b"},
+		"too many": {[]string{"a", "b", "c", "d"}, "a, b and 2 more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Names(tc.names, 2); got != tc.want {
+				t.Errorf("Names(%q, 2) = %q, want %q", tc.names, got, tc.want)
 			}
 		})
 	}
