@@ -15,9 +15,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/minifleet/minifleet/api/flux/curve"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
-	"github.com/minifleet/minifleet/internal/curve"
 	"github.com/minifleet/minifleet/internal/render"
 )
 

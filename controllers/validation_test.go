@@ -25,10 +25,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/minifleet/minifleet/api/flux/curve"
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/hack/lab"
-	"github.com/minifleet/minifleet/internal/curve"
 	"github.com/minifleet/minifleet/internal/render"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
+	"github.com/minifleet/minifleet/api/flux/curve"
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
-	"github.com/minifleet/minifleet/internal/curve"
 	"github.com/minifleet/minifleet/internal/render"
 )
 

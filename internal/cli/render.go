@@ -12,10 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/minifleet/minifleet/api/flux/curve"
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/gitsource"
 	"github.com/minifleet/minifleet/gitsource/parse"
-	"github.com/minifleet/minifleet/internal/curve"
 	"github.com/minifleet/minifleet/internal/render"
 )
 

@@ -15,9 +15,9 @@ import (
 	psa "k8s.io/pod-security-admission/policy"
 	"k8s.io/utils/ptr"
 
+	"github.com/minifleet/minifleet/api/flux/curve"
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
-	"github.com/minifleet/minifleet/internal/curve"
 	"github.com/minifleet/minifleet/internal/policy"
 	"github.com/minifleet/minifleet/internal/render"
 )

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/minifleet/minifleet/internal/curve"
+	"github.com/minifleet/minifleet/api/flux/curve"
 )
 
 // curveKey is the Secret's key and the file's name in the pods.

@@ -3,7 +3,7 @@ package render_test
 import (
 	"testing"
 
-	"github.com/minifleet/minifleet/internal/curve"
+	"github.com/minifleet/minifleet/api/flux/curve"
 )
 
 // A broker with peers does not start when its certificate has no name (zmqutil_zap_authorize in flux-core).

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/minifleet/minifleet/internal/curve"
+	"github.com/minifleet/minifleet/api/flux/curve"
 )
 
 // Options of the brokers stand in shell words, so they are held to the characters that they need.

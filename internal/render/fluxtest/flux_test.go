@@ -14,8 +14,8 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/minifleet/minifleet/api/flux/curve"
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
-	"github.com/minifleet/minifleet/internal/curve"
 	"github.com/minifleet/minifleet/internal/render"
 )
 
