@@ -29,6 +29,8 @@ FOCUS ?=
 # RUN limits it to tests that match.
 FLUX ?=
 RUN ?=
+# BENCH is the flags of the measurement of the whole system: make bench-fleet BENCH='-n 1000 -runs 3'
+BENCH ?=
 # PROCS is how many processes share the controllers' tests. Each has API servers of its own, and mostly waits.
 PROCS ?= 3
 # KUBECTL is the machine's own, else the one inside the test-cluster program.
@@ -89,6 +91,7 @@ fmt: ## Format the Go files.
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Run the linters.
 	$(GOLANGCI_LINT) run --allow-parallel-runners ./...
+	cd hack/bench && $(GOLANGCI_LINT) run --allow-parallel-runners ./...
 
 # The tests check the pods' scripts with shellcheck where it is installed.
 .PHONY: shellcheck
@@ -102,6 +105,7 @@ verify: generate lint shellcheck ## Check that generated files, formatting, modu
 	@unformatted=$$(gofmt -s -l $$(git ls-files -- '*.go')); \
 		if [ -n "$$unformatted" ]; then echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
+	go mod tidy -C hack/bench -diff
 	@version=$$(go list -m -f '{{.Version}}' github.com/onsi/ginkgo/v2); \
 		[ "$(notdir $(GINKGO))" = "ginkgo-$$version" ] || { echo "$(notdir $(GINKGO)) runs tests that are written for $$version: make hack/tools/ginkgo/go.mod name that"; exit 1; }
 	@# With the flags of its build, whose packages are compiled once then.
@@ -129,6 +133,7 @@ test-unit: race-note ## Run the tests that need no cluster: seconds.
 		go test $$(comm -23 <(sort <<<"$$all") <(sort -u <<<"$$lab"$$'\n'"$$race")); \
 		racy=$$(comm -23 <(sort <<<"$$race") <(sort <<<"$$lab")); \
 		[ -z "$$racy" ] || go test $(RACE) $$racy
+	@go test -C hack/bench ./...
 
 .PHONY: test-cluster
 test-cluster: $(GINKGO) bin/testcluster build ## Run the tests of single parts against real API servers.
@@ -164,7 +169,8 @@ bench: ## Run the benchmarks of single packages.
 
 .PHONY: bench-fleet
 bench-fleet: build bin/testcluster ## Measure the whole system against bare loops in the same run: minutes.
-	go run ./hack/bench
+	go build -C hack/bench -o $(BIN)/bench .
+	bin/bench $(BENCH)
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME.

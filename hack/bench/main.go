@@ -1,10 +1,10 @@
 // Command bench measures MiniFleet from outside, each figure beside a floor from the same run: what the
 // same servers take when nothing but the necessary requests is sent. See docs/performance.md.
 //
-//	go run ./hack/bench [-n MINICLUSTERS] [-runs RUNS] [-singles PUSHES] [-rows ROWS] [-o table|json]
+//	bin/bench [-n MINICLUSTERS] [-runs RUNS] [-singles PUSHES] [-rows ROWS] [-o table|json]
 //
 // It starts a hub and three members with hack/lab, bin/minifleet, and a Git server, and stops them at the
-// end. It needs bin/minifleet and bin/testcluster.
+// end. It needs bin/minifleet and bin/testcluster; `make bench-fleet` builds all three.
 package main
 
 import (
