@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 // Difference says how an object on a member differs from the one that is wanted.
@@ -34,7 +35,7 @@ const (
 )
 
 // Compare compares a wanted ConfigMap, Secret or Service with what the cache holds, without a request.
-func (m *Member) Compare(ctx context.Context, want client.Object, origin Origin) (Difference, error) {
+func (m *Member) Compare(ctx context.Context, want client.Object, origin fleet.Origin) (Difference, error) {
 	have := emptyLike(want)
 	err := m.GetClient().Get(ctx, client.ObjectKeyFromObject(want), have)
 	if apierrors.IsNotFound(err) {
@@ -44,7 +45,7 @@ func (m *Member) Compare(ctx context.Context, want client.Object, origin Origin)
 		return "", err
 	}
 	if !origin.Owns(have) {
-		return "", origin.conflict(kindOf(want), have)
+		return "", conflictOf(origin, kindOf(want), have)
 	}
 	return difference(want, have), nil
 }
@@ -113,7 +114,7 @@ func subset(want, have map[string]string) bool {
 // Apply writes a ConfigMap, Secret or Service. It is created, never taken over: where the name is in use
 // by an object of another origin, the error is a *Conflict. A missing namespace is created where the
 // MemberCluster allows it. It says whether the member's object was changed.
-func (m *Member) Apply(ctx context.Context, want client.Object, origin Origin) (changed bool, err error) {
+func (m *Member) Apply(ctx context.Context, want client.Object, origin fleet.Origin) (changed bool, err error) {
 	if err := m.Verify(ctx); err != nil {
 		return false, err
 	}
@@ -127,7 +128,7 @@ func (m *Member) Apply(ctx context.Context, want client.Object, origin Origin) (
 		return false, err
 	}
 	if !origin.Owns(have) {
-		return false, origin.conflict(kindOf(want), have)
+		return false, conflictOf(origin, kindOf(want), have)
 	}
 	if difference(want, have) == Same {
 		return false, nil
@@ -175,7 +176,7 @@ func SuspendedByUs(job *batchv1.Job) bool {
 // StartRun creates the Job of a run. Where that very Job is there already, because the reply to an
 // earlier attempt was lost, it is returned. A Job of another run gives ErrOtherRun, somebody else's Job a
 // *Conflict.
-func (m *Member) StartRun(ctx context.Context, want *batchv1.Job, origin Origin) (*batchv1.Job, error) {
+func (m *Member) StartRun(ctx context.Context, want *batchv1.Job, origin fleet.Origin) (*batchv1.Job, error) {
 	if err := m.Verify(ctx); err != nil {
 		return nil, err
 	}
@@ -192,7 +193,7 @@ func (m *Member) StartRun(ctx context.Context, want *batchv1.Job, origin Origin)
 		return nil, err
 	}
 	if !origin.Owns(&have) {
-		return nil, origin.conflict("Job", &have)
+		return nil, conflictOf(origin, "Job", &have)
 	}
 	if have.Labels[v1alpha1.LabelRun] != want.Labels[v1alpha1.LabelRun] {
 		return nil, ErrOtherRun

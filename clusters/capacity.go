@@ -23,6 +23,7 @@ import (
 	podresources "k8s.io/component-helpers/resource"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 const (
@@ -63,9 +64,9 @@ type capacity struct {
 	pods   map[types.UID]pod
 	listed struct{ nodes, pods bool }
 	denied struct{ nodes, pods bool }
-	failed *Error               // the last list or watch that was answered otherwise, until one succeeds
-	used   map[string]*usage    // by the name of the node
-	runs   map[string]Scheduled // by the id of the run
+	failed *Error                     // the last list or watch that was answered otherwise, until one succeeds
+	used   map[string]*usage          // by the name of the node
+	runs   map[string]fleet.Scheduled // by the id of the run
 	dirty  bool
 	// full is closed when nodes and pods have been listed for the first time.
 	full chan struct{}
@@ -78,7 +79,7 @@ type node struct {
 	name        string
 	schedulable bool
 	amount      amount
-	total       map[corev1.ResourceName]int64
+	total       fleet.Amounts
 	labels      map[string]string
 	taints      []corev1.Taint
 }
@@ -111,7 +112,7 @@ const (
 
 func newCapacity(m *Member) *capacity {
 	return &capacity{
-		member: m, nodes: map[types.UID]node{}, pods: map[types.UID]pod{}, used: map[string]*usage{}, runs: map[string]Scheduled{},
+		member: m, nodes: map[types.UID]node{}, pods: map[types.UID]pod{}, used: map[string]*usage{}, runs: map[string]fleet.Scheduled{},
 		full: make(chan struct{}), changed: make(chan struct{}, 1),
 	}
 }
@@ -297,7 +298,7 @@ func (s nodeStore) put(obj any) error {
 func nodeFrom(n *corev1.Node) *node {
 	return &node{
 		name: n.Name, schedulable: !n.Spec.Unschedulable, amount: amountOf(n.Status.Allocatable),
-		total: totalOf(n.Status.Allocatable), labels: n.Labels, taints: n.Spec.Taints,
+		total: fleet.AmountsOf(n.Status.Allocatable), labels: n.Labels, taints: n.Spec.Taints,
 	}
 }
 
@@ -385,7 +386,7 @@ func podFrom(p *corev1.Pod) pod {
 	requests := podresources.PodRequests(p, podresources.PodResourcesOptions{
 		UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
 	})
-	return pod{amount: amountOf(requests), extra: extraOf(requests), run: runOf(p), kind: podKindOf(p)}
+	return pod{amount: amountOf(requests), extra: extraOf(requests), run: strings.Clone(fleet.RunID(p.Labels)), kind: podKindOf(p)}
 }
 
 // set replaces a pod's requests, or removes them.
@@ -420,13 +421,13 @@ func (s podStore) use(p *pod, sign int64) {
 	if p.run == "" {
 		return
 	}
-	count := s.runs[p.run]
-	count.add(p.kind, int(sign))
-	if count == (Scheduled{}) {
+	n := s.runs[p.run]
+	count(&n, p.kind, int(sign))
+	if n == (fleet.Scheduled{}) {
 		delete(s.runs, p.run)
 		return
 	}
-	s.runs[p.run] = count
+	s.runs[p.run] = n
 }
 
 func (s podStore) Add(obj any) error    { return s.put(obj) }
@@ -442,7 +443,7 @@ func (s podStore) Delete(obj any) error {
 
 func (s podStore) Replace(list []any, _ string) error {
 	s.mu.Lock()
-	s.pods, s.used, s.runs = make(map[types.UID]pod, len(list)), map[string]*usage{}, map[string]Scheduled{}
+	s.pods, s.used, s.runs = make(map[types.UID]pod, len(list)), map[string]*usage{}, map[string]fleet.Scheduled{}
 	for _, obj := range list {
 		switch p := obj.(type) {
 		case *listedPod:

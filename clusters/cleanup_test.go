@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 // attic is a member's API server with what FleetMiniClusters have left there.
@@ -52,7 +53,7 @@ func (a *attic) Delete(_ context.Context, obj client.Object, _ ...client.DeleteO
 // TestCleanup makes sure that what is removed late, by a hub that has been paused since it looked, is not a run that
 // has begun meanwhile.
 func TestCleanup(t *testing.T) {
-	origin := Origin{HubUID: "hub", Owner: "hpc/app", OwnerUID: "owner"}
+	origin := fleet.Origin{HubUID: "hub", Owner: "hpc/app", OwnerUID: "owner"}
 	meta := func(uid, run string) metav1.ObjectMeta {
 		m := metav1.ObjectMeta{UID: types.UID(uid), Annotations: map[string]string{v1alpha1.AnnotationHubUID: "hub", v1alpha1.AnnotationOwnerUID: "owner"}}
 		if run != "" {

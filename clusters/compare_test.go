@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 func ours() metav1.ObjectMeta {
@@ -111,9 +112,9 @@ func TestStamped(t *testing.T) {
 }
 
 func TestOrigin(t *testing.T) {
-	o := Origin{HubUID: "h", Owner: "hpc/n", OwnerUID: "u"}
+	o := fleet.Origin{HubUID: "h", Owner: "hpc/n", OwnerUID: "u"}
 	cases := map[string]struct {
-		origin      Origin
+		origin      fleet.Origin
 		annotations map[string]string
 		owns        bool
 		owner       string
@@ -123,8 +124,8 @@ func TestOrigin(t *testing.T) {
 		"our name, made anew": {o, map[string]string{v1alpha1.AnnotationHubUID: "h", v1alpha1.AnnotationOwnerUID: "v", v1alpha1.AnnotationOwner: "hpc/n"}, false, "hpc/n"},
 		"another hub's":       {o, map[string]string{v1alpha1.AnnotationHubUID: "i", v1alpha1.AnnotationOwnerUID: "u", v1alpha1.AnnotationOwner: "hpc/n"}, false, ""},
 		"a stranger's":        {o, nil, false, ""},
-		"no origin at all":    {Origin{}, nil, false, ""},
-		"no owner":            {Origin{HubUID: "h"}, map[string]string{v1alpha1.AnnotationHubUID: "h"}, false, ""},
+		"no origin at all":    {fleet.Origin{}, nil, false, ""},
+		"no owner":            {fleet.Origin{HubUID: "h"}, map[string]string{v1alpha1.AnnotationHubUID: "h"}, false, ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +134,7 @@ func TestOrigin(t *testing.T) {
 			if got := c.origin.Owns(obj); got != c.owns {
 				t.Errorf("owned: %t", got)
 			}
-			e := c.origin.conflict("ConfigMap", obj)
+			e := conflictOf(c.origin, "ConfigMap", obj)
 			if e.Owner != c.owner || !strings.Contains(e.Error(), "ConfigMap hpc/n already exists") {
 				t.Errorf("got %v", e)
 			}

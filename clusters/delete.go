@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 // DeleteRun deletes a Job in the foreground: the Job stays until its pods are gone, so that its absence
@@ -30,7 +31,7 @@ func (m *Member) DeleteRun(ctx context.Context, job *batchv1.Job) error {
 //
 // Where over is given, a run that it does not call over is left alone, with all that there is: it has begun since
 // the one who asks for this has looked, which may be long ago by now.
-func (m *Member) Cleanup(ctx context.Context, namespace, name string, origin Origin, over func(runID string) bool) (gone bool, err error) {
+func (m *Member) Cleanup(ctx context.Context, namespace, name string, origin fleet.Origin, over func(runID string) bool) (gone bool, err error) {
 	if err := m.Verify(ctx); err != nil {
 		return false, err
 	}
@@ -55,7 +56,7 @@ func (m *Member) Cleanup(ctx context.Context, namespace, name string, origin Ori
 }
 
 // cleanupUnlabelled deletes the Job of this name, should its labels have been taken off.
-func (m *Member) cleanupUnlabelled(ctx context.Context, key types.NamespacedName, origin Origin) (int, error) {
+func (m *Member) cleanupUnlabelled(ctx context.Context, key types.NamespacedName, origin fleet.Origin) (int, error) {
 	var job batchv1.Job
 	if err := m.getLive(ctx, key, &job); err != nil {
 		return 0, client.IgnoreNotFound(err)
@@ -67,7 +68,7 @@ func (m *Member) cleanupUnlabelled(ctx context.Context, key types.NamespacedName
 }
 
 // cleanupKind deletes the objects of one kind, but of runs that are not over, and returns how many there were.
-func (m *Member) cleanupKind(ctx context.Context, list client.ObjectList, namespace, name string, origin Origin, over func(string) bool) (int, error) {
+func (m *Member) cleanupKind(ctx context.Context, list client.ObjectList, namespace, name string, origin fleet.Origin, over func(string) bool) (int, error) {
 	readCtx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	err := m.GetAPIReader().List(readCtx, list, client.InNamespace(namespace), client.MatchingLabels{

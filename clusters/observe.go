@@ -12,25 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
-// Origin says which FleetMiniCluster of which hub an object on a member belongs to.
-type Origin struct {
-	// HubUID is the UID of the hub's kube-system namespace.
-	HubUID string
-	// Owner is NAMESPACE/NAME of the FleetMiniCluster, OwnerUID its UID.
-	Owner, OwnerUID string
-}
-
-// Owns says whether an object carries this origin.
-func (o Origin) Owns(obj client.Object) bool {
-	a := obj.GetAnnotations()
-	return o.HubUID != "" && o.OwnerUID != "" &&
-		a[v1alpha1.AnnotationHubUID] == o.HubUID && a[v1alpha1.AnnotationOwnerUID] == o.OwnerUID
-}
-
-// conflict describes an object under our name that this origin does not own.
-func (o Origin) conflict(kind string, obj client.Object) *Conflict {
+// conflictOf describes an object under our name that this origin does not own.
+func conflictOf(o fleet.Origin, kind string, obj client.Object) *Conflict {
 	c := &Conflict{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	if obj.GetAnnotations()[v1alpha1.AnnotationHubUID] == o.HubUID {
 		c.Owner = obj.GetAnnotations()[v1alpha1.AnnotationOwner]
@@ -41,7 +27,7 @@ func (o Origin) conflict(kind string, obj client.Object) *Conflict {
 // Job returns the Job of this name from the cache, or nil where there is none. With live set, an absence
 // is confirmed by the member itself: a cache may lag, and labels that the cache selects on may have been
 // taken off. The error is a *Conflict for somebody else's Job.
-func (m *Member) Job(ctx context.Context, key types.NamespacedName, origin Origin, live bool) (*batchv1.Job, error) {
+func (m *Member) Job(ctx context.Context, key types.NamespacedName, origin fleet.Origin, live bool) (*batchv1.Job, error) {
 	var job batchv1.Job
 	err := m.GetClient().Get(ctx, key, &job)
 	if apierrors.IsNotFound(err) && live {
@@ -51,36 +37,36 @@ func (m *Member) Job(ctx context.Context, key types.NamespacedName, origin Origi
 }
 
 // LiveJob returns the Job of this name from the member itself, or nil where there is none.
-func (m *Member) LiveJob(ctx context.Context, key types.NamespacedName, origin Origin) (*batchv1.Job, error) {
+func (m *Member) LiveJob(ctx context.Context, key types.NamespacedName, origin fleet.Origin) (*batchv1.Job, error) {
 	var job batchv1.Job
 	err := m.getLive(ctx, key, &job)
 	return ownJob(&job, err, origin)
 }
 
 // UnreleasedJob returns whose Job the one of this name in the cache is, if this hub has created it and never released
-// it; else an Origin that is empty.
-func (m *Member) UnreleasedJob(ctx context.Context, key types.NamespacedName, hubUID string) (Origin, error) {
+// it; else an empty Origin.
+func (m *Member) UnreleasedJob(ctx context.Context, key types.NamespacedName, hubUID string) (fleet.Origin, error) {
 	var job batchv1.Job
 	if err := m.GetClient().Get(ctx, key, &job); err != nil {
-		return Origin{}, client.IgnoreNotFound(err)
+		return fleet.Origin{}, client.IgnoreNotFound(err)
 	}
-	of := Origin{
+	of := fleet.Origin{
 		HubUID: job.Annotations[v1alpha1.AnnotationHubUID],
 		Owner:  job.Annotations[v1alpha1.AnnotationOwner], OwnerUID: job.Annotations[v1alpha1.AnnotationOwnerUID],
 	}
 	if of.HubUID != hubUID || !of.Owns(&job) || !Unreleased(&job) {
-		return Origin{}, nil
+		return fleet.Origin{}, nil
 	}
 	return of, nil
 }
 
 // ownJob is the Job that was read, nil where there is none, or a *Conflict for somebody else's.
-func ownJob(job *batchv1.Job, err error, origin Origin) (*batchv1.Job, error) {
+func ownJob(job *batchv1.Job, err error, origin fleet.Origin) (*batchv1.Job, error) {
 	switch {
 	case err != nil:
 		return nil, client.IgnoreNotFound(err)
 	case !origin.Owns(job):
-		return nil, origin.conflict("Job", job)
+		return nil, conflictOf(origin, "Job", job)
 	default:
 		return job, nil
 	}

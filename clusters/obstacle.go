@@ -10,20 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
-
-// Obstacle is why pods of a live Job are not ready: the worst that there is.
-type Obstacle struct {
-	// Reason is a word of Kubernetes that is known here, or ReasonPodsNotReady; never one of the member's choice.
-	Reason string
-	// Message is the member's, unbounded and as it comes.
-	Message string
-	// Pod is the name of the first pod that this goes for, by completion index; empty for pods that were
-	// not created. Pods is how many there are, or, where AtLeast is set, of those that were looked at.
-	Pod     string
-	Pods    int
-	AtLeast bool
-}
 
 // severity orders troubles, the worst first: what keeps pods from being created keeps them from everything
 // else, and so on. What only takes its time comes last.
@@ -89,15 +77,15 @@ func sentenceOf(word, message string) string {
 }
 
 // worstOf is the worst trouble of a Job's pods, and how bad it is; nil where all are ready or have succeeded.
-func worstOf(pods []*corev1.Pod, now time.Time) (*Obstacle, severity) {
-	var worst *Obstacle
+func worstOf(pods []*corev1.Pod, now time.Time) (*fleet.PodIssue, severity) {
+	var worst *fleet.PodIssue
 	var how severity
 	for _, pod := range pods {
 		t := troubleOf(pod, now)
 		switch {
 		case t == nil:
 		case worst == nil || t.severity < how:
-			worst, how = &Obstacle{Reason: t.reason, Message: t.message, Pod: pod.Name, Pods: 1}, t.severity
+			worst, how = &fleet.PodIssue{Reason: t.reason, Message: t.message, Pod: pod.Name, Pods: 1}, t.severity
 		case t.severity == how && t.reason == worst.Reason:
 			worst.Pods++
 		}

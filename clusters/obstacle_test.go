@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -90,12 +92,12 @@ var (
 func TestWorstOf(t *testing.T) {
 	creating := containers(viewDone, waits("lammps", "ContainerCreating", ""))
 	pull := containers(viewDone, waits("lammps", "ErrImagePull", "not found"))
-	first := func(reason, message string, pods int) *Obstacle {
-		return &Obstacle{Reason: reason, Message: message, Pod: "lammps-0-x7k2p", Pods: pods}
+	first := func(reason, message string, pods int) *fleet.PodIssue {
+		return &fleet.PodIssue{Reason: reason, Message: message, Pod: "lammps-0-x7k2p", Pods: pods}
 	}
 	cases := map[string]struct {
 		pods []corev1.Pod
-		want *Obstacle
+		want *fleet.PodIssue
 	}{
 		"no pods":                {nil, nil},
 		"all ready":              {[]corev1.Pod{brokerPod(0), brokerPod(1)}, nil},
@@ -195,11 +197,11 @@ func TestWorstOf(t *testing.T) {
 		},
 		"others with the same, in the order of their indexes": {
 			[]corev1.Pod{brokerPod(10, pull), brokerPod(9, creating), brokerPod(2, pull), brokerPod(3), brokerPod(11, pull)},
-			&Obstacle{Reason: "ImagePullBackOff", Message: "container lammps: not found", Pod: "lammps-2-x7k2p", Pods: 3},
+			&fleet.PodIssue{Reason: "ImagePullBackOff", Message: "container lammps: not found", Pod: "lammps-2-x7k2p", Pods: 3},
 		},
 		"the worst, not the first": {
 			[]corev1.Pod{brokerPod(0, creating), brokerPod(1, pull), brokerPod(2, unplaced("Unschedulable", "no room"))},
-			&Obstacle{Reason: "Unschedulable", Message: "no room", Pod: "lammps-2-x7k2p", Pods: 1},
+			&fleet.PodIssue{Reason: "Unschedulable", Message: "no room", Pod: "lammps-2-x7k2p", Pods: 1},
 		},
 	}
 	for name, c := range cases {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 // Bounds of one look at why pods are not ready: how many pods are listed at once and how often, and how many
@@ -29,8 +30,8 @@ const (
 	createWords  = "Error creating: "
 )
 
-// Obstacle asks the member why not all pods of a live Job are ready: nil where they are, by now.
-func (m *Member) Obstacle(ctx context.Context, job *batchv1.Job, now time.Time) (*Obstacle, error) {
+// PodIssue asks the member why not all pods of a live Job are ready: nil where they are, by now.
+func (m *Member) PodIssue(ctx context.Context, job *batchv1.Job, now time.Time) (*fleet.PodIssue, error) {
 	if err := m.Verify(ctx); err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func (m *Member) Obstacle(ctx context.Context, job *batchv1.Job, now time.Time) 
 
 // survey is what there is of a Job's pods.
 type survey struct {
-	worst    *Obstacle
+	worst    *fleet.PodIssue
 	how      severity
 	worstUID types.UID
 	// indexes have a pod that has not succeeded, done ones have. They are counted where all was seen.
@@ -119,8 +120,8 @@ func (s *survey) missing(job *batchv1.Job) int {
 
 // whyMissing is why the Job controller creates no more pods, as far as the member says: its words are only in
 // events. Those that are older than the newest pod are about something that is over.
-func (m *Member) whyMissing(ctx context.Context, job *batchv1.Job, newest time.Time) (*Obstacle, error) {
-	o := &Obstacle{Reason: v1alpha1.ReasonPodsNotReady}
+func (m *Member) whyMissing(ctx context.Context, job *batchv1.Job, newest time.Time) (*fleet.PodIssue, error) {
+	o := &fleet.PodIssue{Reason: v1alpha1.ReasonPodsNotReady}
 	e, err := m.lastWarning(ctx, job.Namespace, job.UID, fields.OneTermEqualSelector("reason", reasonFailedCreate))
 	switch {
 	case apierrors.IsForbidden(err):
@@ -138,7 +139,7 @@ func (m *Member) whyMissing(ctx context.Context, job *batchv1.Job, newest time.T
 
 // whyStarting adds what a node says of a pod that it does not get to start: a volume that cannot be mounted,
 // say. That, too, is only in events.
-func (m *Member) whyStarting(ctx context.Context, job *batchv1.Job, s *survey) (*Obstacle, error) {
+func (m *Member) whyStarting(ctx context.Context, job *batchv1.Job, s *survey) (*fleet.PodIssue, error) {
 	e, err := m.lastWarning(ctx, job.Namespace, s.worstUID, fields.OneTermNotEqualSelector("reason", "FailedScheduling"))
 	if err != nil && !apierrors.IsForbidden(err) {
 		return nil, err

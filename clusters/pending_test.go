@@ -17,6 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 // shelf is a member's API server with pages of pods, and events.
@@ -59,12 +61,12 @@ func (s *shelf) List(_ context.Context, into client.ObjectList, opts ...client.L
 }
 
 // ask asks about a Job of 4 pods.
-func (s *shelf) ask(t *testing.T, status batchv1.JobStatus) (*Obstacle, error) {
+func (s *shelf) ask(t *testing.T, status batchv1.JobStatus) (*fleet.PodIssue, error) {
 	t.Helper()
 	m := &Member{Cluster: s, line: newLine(func() time.Time { return noon })}
 	m.line.dials.Store(1)
 	m.verified.Store(1)
-	return m.Obstacle(t.Context(), &batchv1.Job{
+	return m.PodIssue(t.Context(), &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "hpc", Name: "lammps", UID: "j1"},
 		Spec:       batchv1.JobSpec{Completions: ptr.To[int32](4)}, Status: status,
 	}, noon)
@@ -74,7 +76,7 @@ func warning(reason, message string, at time.Time) corev1.Event {
 	return corev1.Event{Reason: reason, Message: message, LastTimestamp: metav1.NewTime(at), Type: corev1.EventTypeWarning}
 }
 
-func TestObstacle(t *testing.T) {
+func TestPodIssue(t *testing.T) {
 	const ofJob = "events involvedObject.uid=j1,type=Warning,reason=FailedCreate"
 	const pods = "pods batch.kubernetes.io/controller-uid=j1 "
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no"))
@@ -84,38 +86,38 @@ func TestObstacle(t *testing.T) {
 	cases := map[string]struct {
 		shelf  shelf
 		status batchv1.JobStatus
-		want   *Obstacle
+		want   *fleet.PodIssue
 		asked  []string
 	}{
 		"ready by now": {shelf{pages: [][]corev1.Pod{all}}, batchv1.JobStatus{}, nil, []string{pods + "0"}},
 		"none can be created": {
 			shelf{pages: [][]corev1.Pod{nil}, events: []corev1.Event{quota}}, batchv1.JobStatus{},
-			&Obstacle{Reason: "FailedCreate", Message: `pods "lammps-0-abcde" is forbidden: exceeded quota: none`, Pods: 4}, []string{pods + "0", ofJob},
+			&fleet.PodIssue{Reason: "FailedCreate", Message: `pods "lammps-0-abcde" is forbidden: exceeded quota: none`, Pods: 4}, []string{pods + "0", ofJob},
 		},
 		"the latest of its words": {
 			shelf{pages: [][]corev1.Pod{nil}, events: []corev1.Event{
 				quota, warning("FailedCreate", "(combined from similar events): Error creating: denied", noon.Add(time.Second)), quota,
-			}}, batchv1.JobStatus{}, &Obstacle{Reason: "FailedCreate", Message: "denied", Pods: 4}, []string{pods + "0", ofJob},
+			}}, batchv1.JobStatus{}, &fleet.PodIssue{Reason: "FailedCreate", Message: "denied", Pods: 4}, []string{pods + "0", ofJob},
 		},
 		"some cannot be created, whatever else there is": {
 			shelf{pages: [][]corev1.Pod{{brokerPod(0), brokerPod(1, unplaced("Unschedulable", "x"))}}, events: []corev1.Event{quota}}, batchv1.JobStatus{},
-			&Obstacle{Reason: "FailedCreate", Message: `pods "lammps-0-abcde" is forbidden: exceeded quota: none`, Pods: 2}, []string{pods + "0", ofJob},
+			&fleet.PodIssue{Reason: "FailedCreate", Message: `pods "lammps-0-abcde" is forbidden: exceeded quota: none`, Pods: 2}, []string{pods + "0", ofJob},
 		},
 		"words from before the newest pod": {
 			shelf{pages: [][]corev1.Pod{{brokerPod(0)}}, events: []corev1.Event{warning("FailedCreate", "old", noon.Add(-time.Minute))}}, batchv1.JobStatus{},
-			&Obstacle{Reason: "PodsNotReady", Message: "the member has not said why", Pods: 3}, []string{pods + "0", ofJob},
+			&fleet.PodIssue{Reason: "PodsNotReady", Message: "the member has not said why", Pods: 3}, []string{pods + "0", ofJob},
 		},
 		"no words": {
 			shelf{pages: [][]corev1.Pod{nil}}, batchv1.JobStatus{},
-			&Obstacle{Reason: "PodsNotReady", Message: "the member has not said why", Pods: 4}, []string{pods + "0", ofJob},
+			&fleet.PodIssue{Reason: "PodsNotReady", Message: "the member has not said why", Pods: 4}, []string{pods + "0", ofJob},
 		},
 		"no words, but a pod that has some": {
 			shelf{pages: [][]corev1.Pod{{brokerPod(1, unplaced("Unschedulable", "x"))}}}, batchv1.JobStatus{},
-			&Obstacle{Reason: "Unschedulable", Message: "x", Pod: "lammps-1-x7k2p", Pods: 1}, []string{pods + "0", ofJob},
+			&fleet.PodIssue{Reason: "Unschedulable", Message: "x", Pod: "lammps-1-x7k2p", Pods: 1}, []string{pods + "0", ofJob},
 		},
 		"words that may not be read": {
 			shelf{pages: [][]corev1.Pod{nil}, eventsErr: forbidden}, batchv1.JobStatus{},
-			&Obstacle{Reason: "PodsNotReady", Message: "why is in the Job's events on the member, which the credentials may not list", Pods: 4},
+			&fleet.PodIssue{Reason: "PodsNotReady", Message: "why is in the Job's events on the member, which the credentials may not list", Pods: 4},
 			[]string{pods + "0", ofJob},
 		},
 		"those that have succeeded are gone": {
@@ -126,21 +128,21 @@ func TestObstacle(t *testing.T) {
 		},
 		"a volume that cannot be mounted": {
 			shelf{pages: [][]corev1.Pod{{brokerPod(0), brokerPod(1), brokerPod(2, creating), brokerPod(3, creating)}}, events: []corev1.Event{warning("FailedMount", `configmap "c" not found`, noon)}}, batchv1.JobStatus{},
-			&Obstacle{Reason: "ContainerCreating", Message: `FailedMount: configmap "c" not found`, Pod: "lammps-2-x7k2p", Pods: 2},
+			&fleet.PodIssue{Reason: "ContainerCreating", Message: `FailedMount: configmap "c" not found`, Pod: "lammps-2-x7k2p", Pods: 2},
 			[]string{pods + "0", "events involvedObject.uid=uid-of-lammps-2-x7k2p,type=Warning,reason!=FailedScheduling"},
 		},
 		"a start of which nothing more may be read": {
 			shelf{pages: [][]corev1.Pod{{brokerPod(0), brokerPod(1), brokerPod(2), brokerPod(3, creating)}}, eventsErr: forbidden}, batchv1.JobStatus{},
-			&Obstacle{Reason: "ContainerCreating", Pod: "lammps-3-x7k2p", Pods: 1},
+			&fleet.PodIssue{Reason: "ContainerCreating", Pod: "lammps-3-x7k2p", Pods: 1},
 			[]string{pods + "0", "events involvedObject.uid=uid-of-lammps-3-x7k2p,type=Warning,reason!=FailedScheduling"},
 		},
 		"on a later page": {
 			shelf{pages: [][]corev1.Pod{{brokerPod(0)}, {brokerPod(1, unplaced("Unschedulable", "x"))}, nil}}, batchv1.JobStatus{Active: 4},
-			&Obstacle{Reason: "Unschedulable", Message: "x", Pod: "lammps-1-x7k2p", Pods: 1, AtLeast: true}, []string{pods + "0", pods + "1"},
+			&fleet.PodIssue{Reason: "Unschedulable", Message: "x", Pod: "lammps-1-x7k2p", Pods: 1, AtLeast: true}, []string{pods + "0", pods + "1"},
 		},
 		"missing from all pages": {
 			shelf{pages: [][]corev1.Pod{{brokerPod(0)}, {brokerPod(1)}}, events: []corev1.Event{quota}}, batchv1.JobStatus{},
-			&Obstacle{Reason: "FailedCreate", Message: `pods "lammps-0-abcde" is forbidden: exceeded quota: none`, Pods: 2}, []string{pods + "0", pods + "1", ofJob},
+			&fleet.PodIssue{Reason: "FailedCreate", Message: `pods "lammps-0-abcde" is forbidden: exceeded quota: none`, Pods: 2}, []string{pods + "0", pods + "1", ofJob},
 		},
 	}
 	for name, c := range cases {

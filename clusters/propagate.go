@@ -21,6 +21,7 @@ import (
 
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 // copyAttempts bounds how often a write of a copy is tried that somebody else came before.
@@ -107,7 +108,7 @@ func (m *Member) Find(ctx context.Context, kind string, key types.NamespacedName
 
 // CheckCopy says, without writing, whether an object of the hub could be copied to a namespace of the
 // member. The error is a *CopyConflict where the name is in use there.
-func (m *Member) CheckCopy(ctx context.Context, source client.Object, namespace string, user Origin) error {
+func (m *Member) CheckCopy(ctx context.Context, source client.Object, namespace string, user fleet.Origin) error {
 	want := copyOf(source, namespace, user)
 	have, err := m.cached(ctx, want)
 	if err == nil && have == nil {
@@ -122,7 +123,7 @@ func (m *Member) CheckCopy(ctx context.Context, source client.Object, namespace 
 // EnsureCopy makes a namespace of the member have a copy of a Secret or ConfigMap of the hub, with its
 // content and type, and notes its user on it. Where the cache shows it so already, no request is sent. The
 // error is a *CopyConflict where the name is in use there.
-func (m *Member) EnsureCopy(ctx context.Context, source client.Object, namespace string, user Origin) (Change, error) {
+func (m *Member) EnsureCopy(ctx context.Context, source client.Object, namespace string, user fleet.Origin) (Change, error) {
 	if err := m.Verify(ctx); err != nil {
 		return "", err
 	}
@@ -161,7 +162,7 @@ func errContended(obj client.Object) error {
 }
 
 // bring takes the one step from what the member has, nil for nothing, to what it is to have.
-func (m *Member) bring(ctx context.Context, source, want, have client.Object, user Origin) (Change, error) {
+func (m *Member) bring(ctx context.Context, source, want, have client.Object, user fleet.Origin) (Change, error) {
 	switch {
 	case have == nil:
 		return CopyCreated, m.create(ctx, want.DeepCopyObject().(client.Object)) //nolint:forcetypeassert // a copy has the type of its original
@@ -191,7 +192,7 @@ func (m *Member) bring(ctx context.Context, source, want, have client.Object, us
 
 // join notes a user on a copy. It needs no resource version: whoever removes the copy meanwhile names the
 // one that knows nothing of this user.
-func (m *Member) join(ctx context.Context, have client.Object, user Origin) error {
+func (m *Member) join(ctx context.Context, have client.Object, user fleet.Origin) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, have.GetUID(), v1alpha1.AnnotationUserPrefix+user.OwnerUID, user.Owner)
 	return m.patchCopy(ctx, have, client.RawPatch(types.MergePatchType, patch))
 }
@@ -221,7 +222,7 @@ func (m *Member) replaceCopy(ctx context.Context, want, have client.Object) erro
 }
 
 // ReleaseCopy takes the users who leave off a copy, and deletes the copy when none is left.
-func (m *Member) ReleaseCopy(ctx context.Context, have client.Object, hubUID string, leaves func(Origin) bool) error {
+func (m *Member) ReleaseCopy(ctx context.Context, have client.Object, hubUID string, leaves func(fleet.Origin) bool) error {
 	if err := m.Verify(ctx); err != nil {
 		return err
 	}
@@ -242,7 +243,7 @@ func (m *Member) ReleaseCopy(ctx context.Context, have client.Object, hubUID str
 }
 
 // takeOff takes users off a copy as it was seen, and deletes it when none is left.
-func (m *Member) takeOff(ctx context.Context, have client.Object, leaves func(Origin) bool) error {
+func (m *Member) takeOff(ctx context.Context, have client.Object, leaves func(fleet.Origin) bool) error {
 	next := have.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy has the type of its original
 	annotations, stay := next.GetAnnotations(), 0
 	for _, user := range CopyUsers(have) {
@@ -359,18 +360,18 @@ func (m *Member) copies(ctx context.Context, from client.Reader, hubUID string, 
 }
 
 // CopyUsers are the FleetMiniClusters that a copy is used by, sorted by UID; nothing else of a hub.
-func CopyUsers(obj client.Object) []Origin {
+func CopyUsers(obj client.Object) []fleet.Origin {
 	annotations := obj.GetAnnotations()
 	if annotations[v1alpha1.AnnotationCopyOf] == "" {
 		return nil
 	}
-	var users []Origin
+	var users []fleet.Origin
 	for key, owner := range annotations {
 		if uid, ok := strings.CutPrefix(key, v1alpha1.AnnotationUserPrefix); ok {
-			users = append(users, Origin{HubUID: annotations[v1alpha1.AnnotationHubUID], Owner: owner, OwnerUID: uid})
+			users = append(users, fleet.Origin{HubUID: annotations[v1alpha1.AnnotationHubUID], Owner: owner, OwnerUID: uid})
 		}
 	}
-	slices.SortFunc(users, func(a, b Origin) int { return strings.Compare(a.OwnerUID, b.OwnerUID) })
+	slices.SortFunc(users, func(a, b fleet.Origin) int { return strings.Compare(a.OwnerUID, b.OwnerUID) })
 	return users
 }
 
@@ -387,7 +388,7 @@ func OnlyUsersChanged(before, after client.Object) bool {
 	return sameContent(before, after) && maps.Equal(before.GetLabels(), after.GetLabels()) && maps.Equal(rest(before), rest(after))
 }
 
-func isUser(obj client.Object, user Origin) bool {
+func isUser(obj client.Object, user fleet.Origin) bool {
 	return obj.GetAnnotations()[v1alpha1.AnnotationUserPrefix+user.OwnerUID] == user.Owner
 }
 
@@ -414,7 +415,7 @@ func (m *Member) cached(ctx context.Context, want client.Object) (client.Object,
 
 // copyOf is a hub's object as a member is to have it: its content, and none of its labels and annotations,
 // of which one may hold the content as kubectl was given it.
-func copyOf(source client.Object, namespace string, user Origin) client.Object {
+func copyOf(source client.Object, namespace string, user fleet.Origin) client.Object {
 	out := EmptyReference(ReferenceKind(source))
 	setContent(out, source)
 	out.SetNamespace(namespace)

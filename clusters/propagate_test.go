@@ -15,9 +15,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
-var user = Origin{HubUID: "hub", Owner: "hpc/lammps", OwnerUID: "1"}
+var user = fleet.Origin{HubUID: "hub", Owner: "hpc/lammps", OwnerUID: "1"}
 
 func hubSecret() *corev1.Secret {
 	return &corev1.Secret{
@@ -46,7 +47,7 @@ func TestCopyHoldsContentAlone(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff([]Origin{user}, CopyUsers(got)); diff != "" {
+	if diff := cmp.Diff([]fleet.Origin{user}, CopyUsers(got)); diff != "" {
 		t.Errorf("users: -want +got:\n%s", diff)
 	}
 	if user.Owns(got) {

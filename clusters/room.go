@@ -2,7 +2,6 @@ package clusters
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 // RoomState says what is known of a member's free room.
@@ -29,32 +29,13 @@ const (
 // Room is what a member has free, node by node. Nothing in it may be changed.
 type Room struct {
 	State RoomState
-	Nodes []NodeRoom
+	Nodes []fleet.Node
 
-	scheduled map[string]Scheduled
+	scheduled map[string]fleet.Scheduled
 }
 
-// NodeRoom is what a node has free. Amounts are in millicores for CPU, and in the unit of the resource for
-// all others.
-type NodeRoom struct {
-	Name          string
-	Labels        map[string]string
-	Taints        []corev1.Taint
-	Unschedulable bool
-	// Total is what is allocatable less what pods use that never end by themselves; Free is allocatable less
-	// what all scheduled pods use. Free is negative where more is used than there is.
-	Total, Free map[corev1.ResourceName]int64
-}
-
-// Scheduled is how many pods of a run have a node and have not ended.
-type Scheduled struct {
-	// Pods of the Job.
-	Pods int
-	// Services pods beside it: 0 or 1.
-	Services int
-}
-
-func (s *Scheduled) add(kind podKind, n int) {
+// count adds n pods of a kind.
+func count(s *fleet.Scheduled, kind podKind, n int) {
 	if kind == servesRun {
 		s.Services += n
 		return
@@ -63,7 +44,7 @@ func (s *Scheduled) add(kind podKind, n int) {
 }
 
 // Scheduled tells how many pods of a run have a node.
-func (r *Room) Scheduled(run string) Scheduled { return r.scheduled[run] }
+func (r *Room) Scheduled(run string) fleet.Scheduled { return r.scheduled[run] }
 
 // Room is what is free now. Pods of the runs given are counted as gone.
 func (m *Member) Room(without ...string) *Room { return m.capacity.roomWithout(without) }
@@ -95,7 +76,7 @@ func (c *capacity) pending() bool {
 func (c *capacity) roomWithout(without []string) *Room {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	without = slices.DeleteFunc(slices.Clone(without), func(run string) bool { return c.runs[run] == (Scheduled{}) })
+	without = slices.DeleteFunc(slices.Clone(without), func(run string) bool { return c.runs[run] == (fleet.Scheduled{}) })
 	if c.room != nil && len(without) == 0 {
 		return c.room
 	}
@@ -141,10 +122,10 @@ func (c *capacity) usedBy(runs []string) map[string]*usage {
 }
 
 // rooms lists nodes by name. What is in gone is counted as free.
-func (c *capacity) rooms(gone map[string]*usage) []NodeRoom {
-	out := make([]NodeRoom, 0, len(c.nodes))
+func (c *capacity) rooms(gone map[string]*usage) []fleet.Node {
+	out := make([]fleet.Node, 0, len(c.nodes))
 	for _, n := range c.nodes {
-		r := NodeRoom{Name: n.name, Labels: n.labels, Taints: n.taints, Unschedulable: !n.schedulable, Total: n.total, Free: n.total}
+		r := fleet.Node{Name: n.name, Labels: n.labels, Taints: n.taints, Unschedulable: !n.schedulable, Total: n.total, Free: n.total}
 		if u := c.used[n.name]; u != nil {
 			r.Total, r.Free = less(n.total, u.fixed), less(n.total, u.all)
 			if g := gone[n.name]; g != nil {
@@ -155,11 +136,11 @@ func (c *capacity) rooms(gone map[string]*usage) []NodeRoom {
 		}
 		out = append(out, r)
 	}
-	slices.SortFunc(out, func(a, b NodeRoom) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b fleet.Node) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
-func less(total, used map[corev1.ResourceName]int64) map[corev1.ResourceName]int64 {
+func less(total, used fleet.Amounts) fleet.Amounts {
 	out := maps.Clone(total)
 	for name, amount := range used {
 		out[name] -= amount
@@ -170,16 +151,16 @@ func less(total, used map[corev1.ResourceName]int64) map[corev1.ResourceName]int
 // usage is what the pods on a node use: all of them, and those of them that stay there.
 type usage struct {
 	node       string
-	all, fixed map[corev1.ResourceName]int64
+	all, fixed fleet.Amounts
 }
 
 func newUsage(node string) *usage {
-	return &usage{node: strings.Clone(node), all: map[corev1.ResourceName]int64{}, fixed: map[corev1.ResourceName]int64{}}
+	return &usage{node: strings.Clone(node), all: fleet.Amounts{}, fixed: fleet.Amounts{}}
 }
 
 // add adds the requests of a pod, or takes them away.
 func (u *usage) add(p *pod, sign int64) {
-	sums := []map[corev1.ResourceName]int64{u.all}
+	sums := []fleet.Amounts{u.all}
 	if p.kind == staysOnNode {
 		sums = append(sums, u.fixed)
 	}
@@ -200,16 +181,6 @@ func (u *usage) amount() amount {
 		}
 	}
 	return a
-}
-
-// totalOf is what a node has.
-func totalOf(list corev1.ResourceList) map[corev1.ResourceName]int64 {
-	out := make(map[corev1.ResourceName]int64, len(list))
-	for name, q := range list {
-		out[name] = q.Value()
-	}
-	out[corev1.ResourceCPU] = list.Cpu().MilliValue()
-	return out
 }
 
 // extraOf writes what a pod requests besides CPU and memory as NAME=AMOUNT,…, by name: most pods have none,
@@ -234,16 +205,6 @@ func eachExtra(extra string, f func(name string, n int64)) {
 			f(name, n)
 		}
 	}
-}
-
-var runLabel = regexp.MustCompile(`^[0-9a-f]{10}$`)
-
-// runOf is the id of the run that a pod belongs to, or empty.
-func runOf(p *corev1.Pod) string {
-	if id := p.Labels[v1alpha1.LabelRun]; runLabel.MatchString(id) {
-		return strings.Clone(id)
-	}
-	return ""
 }
 
 // podKindOf tells pods apart. Those of Jobs do not bear the label that MiniFleet's own objects do. Pods that

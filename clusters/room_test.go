@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 const runA, runB = "00000000aa", "00000000bb"
@@ -31,8 +32,8 @@ func ofRun(run string, p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-func free(r *Room, node string) map[corev1.ResourceName]int64 {
-	i := slices.IndexFunc(r.Nodes, func(n NodeRoom) bool { return n.Name == node })
+func free(r *Room, node string) fleet.Amounts {
+	i := slices.IndexFunc(r.Nodes, func(n fleet.Node) bool { return n.Name == node })
 	return r.Nodes[i].Free
 }
 
@@ -50,22 +51,22 @@ func TestRoom(t *testing.T) {
 	_ = nodeStore{c}.Replace([]any{n}, "")
 	_ = podStore{c}.Replace([]any{daemon, services, ofRun(runA, podOf("p", "a", resources("1", "1Gi", 1))), ofRun("hostile label", podOf("q", "a", resources("1", "0", 0)))}, "")
 
-	want := NodeRoom{
+	want := fleet.Node{
 		Name: "a", Labels: map[string]string{"disk": "ssd"}, Taints: n.Spec.Taints, Unschedulable: true,
-		Total: map[corev1.ResourceName]int64{"cpu": 3900, "memory": 7 << 30, "pods": 9, "nvidia.com/gpu": 2},
-		Free:  map[corev1.ResourceName]int64{"cpu": 1800, "memory": 5 << 30, "pods": 6, "nvidia.com/gpu": 1},
+		Total: fleet.Amounts{"cpu": 3900, "memory": 7 << 30, "pods": 9, "nvidia.com/gpu": 2},
+		Free:  fleet.Amounts{"cpu": 1800, "memory": 5 << 30, "pods": 6, "nvidia.com/gpu": 1},
 	}
 	r := c.roomWithout(nil)
-	if diff := cmp.Diff([]NodeRoom{want}, r.Nodes); diff != "" || r.State != RoomKnown {
+	if diff := cmp.Diff([]fleet.Node{want}, r.Nodes); diff != "" || r.State != RoomKnown {
 		t.Error(r.State, diff)
 	}
-	if got := r.Scheduled(runA); got != (Scheduled{Pods: 1, Services: 1}) {
+	if got := r.Scheduled(runA); got != (fleet.Scheduled{Pods: 1, Services: 1}) {
 		t.Errorf("scheduled: %+v", got)
 	}
 	if c.roomWithout([]string{runB}) != r {
 		t.Error("it is made anew although nothing has changed")
 	}
-	want.Free = map[corev1.ResourceName]int64{"cpu": 2900, "memory": 7 << 30, "pods": 8, "nvidia.com/gpu": 2}
+	want.Free = fleet.Amounts{"cpu": 2900, "memory": 7 << 30, "pods": 8, "nvidia.com/gpu": 2}
 	if diff := cmp.Diff(want.Free, free(c.roomWithout([]string{runA}), "a")); diff != "" {
 		t.Error(diff)
 	}
@@ -178,9 +179,9 @@ func TestRoomNeverDrifts(t *testing.T) {
 			delete(pods, uid)
 			_ = podStore{c}.Delete(p)
 		}
-		want, gone := map[string]map[corev1.ResourceName]int64{}, map[string]map[corev1.ResourceName]int64{}
+		want, gone := map[string]fleet.Amounts{}, map[string]fleet.Amounts{}
 		for name, n := range nodes {
-			want[name], gone[name] = totalOf(n.Status.Allocatable), totalOf(n.Status.Allocatable)
+			want[name], gone[name] = fleet.AmountsOf(n.Status.Allocatable), fleet.AmountsOf(n.Status.Allocatable)
 		}
 		count := 0
 		for _, p := range pods {
@@ -188,12 +189,12 @@ func TestRoomNeverDrifts(t *testing.T) {
 			if mine {
 				count++
 			}
-			for i, sums := range []map[string]map[corev1.ResourceName]int64{want, gone} {
+			for i, sums := range []map[string]fleet.Amounts{want, gone} {
 				sum := sums[p.Spec.NodeName]
 				if sum == nil || mine && i == 1 {
 					continue
 				}
-				for name, n := range totalOf(p.Spec.Containers[0].Resources.Requests) {
+				for name, n := range fleet.AmountsOf(p.Spec.Containers[0].Resources.Requests) {
 					sum[name] -= n
 				}
 				sum[corev1.ResourcePods]--
@@ -207,14 +208,14 @@ func TestRoomNeverDrifts(t *testing.T) {
 	}
 }
 
-func compareRoom(t *testing.T, step int, want map[string]map[corev1.ResourceName]int64, r *Room) {
+func compareRoom(t *testing.T, step int, want map[string]fleet.Amounts, r *Room) {
 	t.Helper()
-	nonZero := func(m map[corev1.ResourceName]int64) map[corev1.ResourceName]int64 {
+	nonZero := func(m fleet.Amounts) fleet.Amounts {
 		m = maps.Clone(m)
 		maps.DeleteFunc(m, func(_ corev1.ResourceName, n int64) bool { return n == 0 })
 		return m
 	}
-	got := map[string]map[corev1.ResourceName]int64{}
+	got := map[string]fleet.Amounts{}
 	for _, n := range r.Nodes {
 		got[n.Name] = nonZero(n.Free)
 	}

@@ -9,11 +9,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 // ServicesPod returns the pod of services of this name from the cache, or nil where there is none. The
 // error is a *Conflict for somebody else's pod.
-func (m *Member) ServicesPod(ctx context.Context, key types.NamespacedName, origin Origin) (*corev1.Pod, error) {
+func (m *Member) ServicesPod(ctx context.Context, key types.NamespacedName, origin fleet.Origin) (*corev1.Pod, error) {
 	var pod corev1.Pod
 	err := m.GetClient().Get(ctx, key, &pod)
 	if apierrors.IsNotFound(err) {
@@ -23,14 +24,14 @@ func (m *Member) ServicesPod(ctx context.Context, key types.NamespacedName, orig
 		return nil, err
 	}
 	if !origin.Owns(&pod) {
-		return nil, origin.conflict("Pod", &pod)
+		return nil, conflictOf(origin, "Pod", &pod)
 	}
 	return &pod, nil
 }
 
 // StartServices creates the services pod of a run, unless that very pod is there. That of another run is
 // deleted; until it is gone its name is returned. Somebody else's pod gives a *Conflict.
-func (m *Member) StartServices(ctx context.Context, want *corev1.Pod, origin Origin) (inTheWay string, err error) {
+func (m *Member) StartServices(ctx context.Context, want *corev1.Pod, origin fleet.Origin) (inTheWay string, err error) {
 	if err := m.Verify(ctx); err != nil {
 		return "", err
 	}
@@ -43,7 +44,7 @@ func (m *Member) StartServices(ctx context.Context, want *corev1.Pod, origin Ori
 		return "", err
 	}
 	if !origin.Owns(&have) {
-		return "", origin.conflict("Pod", &have)
+		return "", conflictOf(origin, "Pod", &have)
 	}
 	if have.Labels[v1alpha1.LabelRun] == want.Labels[v1alpha1.LabelRun] && have.DeletionTimestamp.IsZero() {
 		return "", nil

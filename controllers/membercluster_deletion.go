@@ -21,6 +21,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
@@ -197,7 +198,7 @@ func (r *MemberClusterReconciler) removeFrom(ctx context.Context, m *clusters.Me
 	for _, f := range d.users {
 		leaving[f.UID] = true
 	}
-	leaves := func(user clusters.Origin) bool {
+	leaves := func(user fleet.Origin) bool {
 		uid := types.UID(user.OwnerUID)
 		return leaving[uid] || !d.known[uid]
 	}
@@ -240,7 +241,7 @@ func (r *MemberClusterReconciler) removeRuns(ctx context.Context, m *clusters.Me
 			if ctx.Err() != nil {
 				return
 			}
-			gone, err := m.Cleanup(ctx, m.TargetNamespace(f.Namespace), f.Name, clusters.Origin{
+			gone, err := m.Cleanup(ctx, m.TargetNamespace(f.Namespace), f.Name, fleet.Origin{
 				HubUID: r.HubUID, Owner: f.Namespace + "/" + f.Name, OwnerUID: string(f.UID),
 			}, runs.Ledger(f.Status.Runs).Ended)
 			mu.Lock()

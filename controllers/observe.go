@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
@@ -22,7 +22,7 @@ func observe(job *batchv1.Job) *runs.Job {
 	}
 	size := value(job.Spec.Completions)
 	j := &runs.Job{
-		UID: string(job.UID), RunID: runID(job),
+		UID: string(job.UID), RunID: fleet.RunID(job.Labels),
 		Digest: sanitize.Text(job.Annotations[v1alpha1.AnnotationRunDigest], 64), RerunAt: sanitize.Text(job.Annotations[v1alpha1.AnnotationRunToken], 253),
 		Deleting: !job.DeletionTimestamp.IsZero(), CompletionTime: job.Status.CompletionTime, StartTime: job.Status.StartTime,
 		Size: size, Suspended: ptr.Deref(job.Spec.Suspend, false),
@@ -48,16 +48,6 @@ func observe(job *batchv1.Job) *runs.Job {
 		}
 	}
 	return j
-}
-
-var runIDPattern = regexp.MustCompile(`^[0-9a-f]{10}$`)
-
-// runID is the id of a Job's run, or empty for one that MiniFleet cannot have given it.
-func runID(job *batchv1.Job) string {
-	if id := job.Labels[v1alpha1.LabelRun]; runIDPattern.MatchString(id) {
-		return id
-	}
-	return ""
 }
 
 func sentence(reason, message string) string {

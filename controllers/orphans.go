@@ -13,6 +13,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
@@ -76,7 +77,7 @@ func (r *MemberClusterReconciler) workOffOrphans(ctx context.Context, member *v1
 	var left []v1alpha1.Orphan
 	var errs []error
 	for _, o := range member.Status.Orphans {
-		gone, err := engaged.Cleanup(ctx, o.Namespace, o.Name, clusters.Origin{HubUID: r.HubUID, Owner: o.Owner, OwnerUID: string(o.UID)}, nil)
+		gone, err := engaged.Cleanup(ctx, o.Namespace, o.Name, fleet.Origin{HubUID: r.HubUID, Owner: o.Owner, OwnerUID: string(o.UID)}, nil)
 		if err != nil || !gone {
 			left = append(left, o)
 			errs = append(errs, err)

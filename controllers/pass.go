@@ -26,6 +26,7 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/fit"
+	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/sanitize"
@@ -35,7 +36,7 @@ import (
 type pass struct {
 	r       *FleetMiniClusterReconciler
 	fmc     *v1alpha1.FleetMiniCluster
-	origin  clusters.Origin
+	origin  fleet.Origin
 	wanted  runs.Wanted
 	problem *rollup.Problem
 	stalled bool
@@ -120,8 +121,8 @@ func (n note) about() runtime.Object {
 }
 
 // origin is what marks everything of a FleetMiniCluster on members.
-func (r *FleetMiniClusterReconciler) origin(fmc *v1alpha1.FleetMiniCluster) clusters.Origin {
-	return clusters.Origin{HubUID: r.HubUID, Owner: fmc.Namespace + "/" + fmc.Name, OwnerUID: string(fmc.UID)}
+func (r *FleetMiniClusterReconciler) origin(fmc *v1alpha1.FleetMiniCluster) fleet.Origin {
+	return fleet.Origin{HubUID: r.HubUID, Owner: fmc.Namespace + "/" + fmc.Name, OwnerUID: string(fmc.UID)}
 }
 
 func (r *FleetMiniClusterReconciler) newPass(fmc *v1alpha1.FleetMiniCluster) *pass {
@@ -344,7 +345,7 @@ func (p *pass) rollupInput() rollup.Input {
 		}
 		in.Members = append(in.Members, rollup.Member{
 			Name: s.name, Chosen: s.chosen, Lost: s.lost, LastHeard: s.heard, Failed: s.failed,
-			Connecting: s.connecting, Step: s.step, Run: p.ledger.Last(s.name), Job: s.job, Obstacle: p.obstacle(s),
+			Connecting: s.connecting, Step: s.step, Run: p.ledger.Last(s.name), Job: s.job, PodIssue: p.obstacle(s),
 		})
 	}
 	return in

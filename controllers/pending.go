@@ -9,8 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
-	"github.com/minifleet/minifleet/clusters"
-	"github.com/minifleet/minifleet/internal/rollup"
+	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
@@ -36,7 +35,7 @@ type looks struct {
 // look is that of one run on one member. Only the passes of its FleetMiniCluster touch it, one after the other.
 type look struct {
 	run   string
-	found *rollup.Obstacle
+	found *fleet.PodIssue
 	// pods are those of the last look, at is when that was; zero before the first.
 	pods v1alpha1.PodCounts
 	at   time.Time
@@ -64,7 +63,7 @@ func (l *looks) get(key types.NamespacedName, member, run string, first time.Tim
 }
 
 // found is what was found at the last look at a run.
-func (l *looks) found(key types.NamespacedName, member, run string) *rollup.Obstacle {
+func (l *looks) found(key types.NamespacedName, member, run string) *fleet.PodIssue {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if k := l.of[key][member]; k != nil && k.run == run {
@@ -127,7 +126,7 @@ func (p *pass) askWhy(ctx context.Context, s *site) {
 	}
 	k := p.r.looks.get(key, s.name, last.ID, first)
 	if k.due(s.job.Pods, now) <= 0 {
-		o, err := s.member.Obstacle(ctx, s.rawJob, now)
+		o, err := s.member.PodIssue(ctx, s.rawJob, now)
 		if found := disarmed(o); err == nil && !found.Repeats(k.found) {
 			k.found = found
 		}
@@ -137,7 +136,7 @@ func (p *pass) askWhy(ctx context.Context, s *site) {
 }
 
 // obstacle is what the member has said when it was last asked.
-func (p *pass) obstacle(s *site) *rollup.Obstacle {
+func (p *pass) obstacle(s *site) *fleet.PodIssue {
 	last := p.ledger.Last(s.name)
 	if s.lost != nil || !unready(last, s.job) {
 		return nil
@@ -146,11 +145,11 @@ func (p *pass) obstacle(s *site) *rollup.Obstacle {
 }
 
 // disarmed is an obstacle in words that are safe to be shown.
-func disarmed(o *clusters.Obstacle) *rollup.Obstacle {
+func disarmed(o *fleet.PodIssue) *fleet.PodIssue {
 	if o == nil {
 		return nil
 	}
-	return &rollup.Obstacle{
+	return &fleet.PodIssue{
 		Reason: o.Reason, Message: sanitize.Text(o.Message, maxObstacle), Pod: sanitize.Text(o.Pod, 253), Pods: o.Pods, AtLeast: o.AtLeast,
 	}
 }

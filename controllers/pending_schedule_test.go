@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
-	"github.com/minifleet/minifleet/internal/rollup"
+	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/runs"
 )
 
@@ -58,7 +58,7 @@ func TestScheduleOfLooks(t *testing.T) {
 func TestLooksAreOfOneRun(t *testing.T) {
 	var all looks
 	key := types.NamespacedName{Namespace: "hpc", Name: "n"}
-	all.get(key, "m", "run-1", time.Time{}).found = &rollup.Obstacle{Reason: "r"}
+	all.get(key, "m", "run-1", time.Time{}).found = &fleet.PodIssue{Reason: "r"}
 	if all.found(key, "m", "run-1") == nil || all.found(key, "m", "run-2") != nil || all.found(key, "other", "run-1") != nil {
 		t.Error("what was found is not that of the run on the member")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/fit"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 // book keeps who has taken room on members, and who waits for some. It is made anew from the ledgers when
@@ -154,14 +155,14 @@ func (b *book) wait(key types.NamespacedName, next *waiter) []string {
 
 // nodes are a member's, less the room that others have claimed there. It is nil where that is not known.
 // Pods of the runs in without are counted as gone.
-func (b *book) nodes(m *clusters.Member, self types.NamespacedName, without ...string) ([]fit.Node, clusters.RoomState) {
+func (b *book) nodes(m *clusters.Member, self types.NamespacedName, without ...string) ([]fleet.Node, clusters.RoomState) {
 	room := m.Room(without...)
 	if room.State != clusters.RoomKnown {
 		return nil, room.State
 	}
-	nodes := make([]fit.Node, len(room.Nodes))
+	nodes := make([]fleet.Node, len(room.Nodes))
 	for i, n := range room.Nodes {
-		nodes[i] = fit.Node(n)
+		nodes[i] = n
 		nodes[i].Free = maps.Clone(n.Free)
 	}
 	held, pods := map[string]int{}, map[string]fit.Pod{}
@@ -189,7 +190,7 @@ func (b *book) nodes(m *clusters.Member, self types.NamespacedName, without ...s
 
 // ahead is who waits for the same room of a member and comes before a MiniCluster; nil if nobody does. Who
 // would not fit there even if every run had ended holds nobody up.
-func (b *book) ahead(member string, nodes []fit.Node, self rank, gang fit.Gang) *waiter {
+func (b *book) ahead(member string, nodes []fleet.Node, self rank, gang fit.Gang) *waiter {
 	var first *waiter
 	for key, w := range b.waiters {
 		g, here := w.on(member)
@@ -248,7 +249,7 @@ func (b *book) stirred(m *clusters.Member, now time.Time) []types.NamespacedName
 }
 
 // firstInTheWay is the first of those that are stuck that wants the same room; its name is empty if none does.
-func firstInTheWay(nodes []fit.Node, member string, stuck []waiter, g fit.Gang) types.NamespacedName {
+func firstInTheWay(nodes []fleet.Node, member string, stuck []waiter, g fit.Gang) types.NamespacedName {
 	for _, w := range stuck {
 		if theirs, _ := w.on(member); fit.Compete(nodes, theirs, g) {
 			return w.key

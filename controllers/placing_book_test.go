@@ -11,6 +11,7 @@ import (
 
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/fit"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 func keyOf(name string) types.NamespacedName {
@@ -28,10 +29,10 @@ func asking(pods int, cpu string, nodeSelector map[string]string) fit.Gang {
 
 func TestWhoIsAhead(t *testing.T) {
 	at := func(hour int) time.Time { return time.Date(2026, 1, 1, hour, 0, 0, 0, time.UTC) }
-	total := fit.Amounts{"cpu": 8000, "pods": 10}
-	nodes := []fit.Node{
-		{Name: "any", Total: total, Free: fit.Amounts{}},
-		{Name: "ssd", Total: total, Free: fit.Amounts{}, Labels: map[string]string{"disk": "ssd"}},
+	total := fleet.Amounts{"cpu": 8000, "pods": 10}
+	nodes := []fleet.Node{
+		{Name: "any", Total: total, Free: fleet.Amounts{}},
+		{Name: "ssd", Total: total, Free: fleet.Amounts{}, Labels: map[string]string{"disk": "ssd"}},
 	}
 	ssd := map[string]string{"disk": "ssd"}
 	self := rank{priority: 1, created: at(5), key: keyOf("self")}

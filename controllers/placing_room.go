@@ -18,6 +18,7 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/fit"
+	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/override"
 	"github.com/minifleet/minifleet/internal/placement"
 	"github.com/minifleet/minifleet/internal/render"
@@ -95,7 +96,7 @@ func (p *pass) roomFor(m *clusters.Member, gang fit.Gang) placement.Room {
 	return out
 }
 
-func freeOf(amounts fit.Amounts) *placement.Free {
+func freeOf(amounts fleet.Amounts) *placement.Free {
 	f := &placement.Free{CPU: amounts[corev1.ResourceCPU], Memory: amounts[corev1.ResourceMemory]}
 	for name, n := range amounts {
 		if strings.HasSuffix(string(name), "/gpu") {

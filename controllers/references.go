@@ -16,6 +16,7 @@ import (
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 const (
@@ -49,7 +50,7 @@ func (p *pass) awaitReferences(ctx context.Context, s *site) {
 // bringReferences copies what a run references to its member. The ledger speaks of the run already, so that
 // no copy is on a member that the hub does not know to have something.
 func (p *pass) bringReferences(ctx context.Context, s *site) error {
-	return p.satisfy(ctx, s, func(ctx context.Context, source client.Object, namespace string, user clusters.Origin) error {
+	return p.satisfy(ctx, s, func(ctx context.Context, source client.Object, namespace string, user fleet.Origin) error {
 		_, err := s.member.EnsureCopy(ctx, source, namespace, user)
 		return err
 	})
@@ -57,7 +58,7 @@ func (p *pass) bringReferences(ctx context.Context, s *site) error {
 
 // satisfy looks at each reference of the MiniCluster. What the hub offers is given to bring; of everything
 // else the member must have its own. The error is a *referenceError that names all that is missing.
-func (p *pass) satisfy(ctx context.Context, s *site, bring func(context.Context, client.Object, string, clusters.Origin) error) error {
+func (p *pass) satisfy(ctx context.Context, s *site, bring func(context.Context, client.Object, string, fleet.Origin) error) error {
 	var missing, conflicts []string
 	for _, ref := range p.referencesOn(s) {
 		source, err := p.r.sources.get(ctx, p.sourceKey(ref.Kind, ref.Name), p.began)
@@ -298,7 +299,7 @@ func (p *pass) release(ctx context.Context, m *clusters.Member, have client.Obje
 	if err := p.askHub(ctx); err != nil {
 		return err
 	}
-	return m.ReleaseCopy(ctx, have, p.r.HubUID, func(user clusters.Origin) bool { return user == p.origin || p.r.gone(ctx, user) })
+	return m.ReleaseCopy(ctx, have, p.r.HubUID, func(user fleet.Origin) bool { return user == p.origin || p.r.gone(ctx, user) })
 }
 
 // askHub makes sure that what is taken away, or put back, is not that of a run which has begun since the cache was
@@ -313,7 +314,7 @@ func (p *pass) askHub(ctx context.Context) error {
 
 // gone says whether a user of a copy is known to exist no more. The hub itself is asked, for its cache may
 // not know a new object yet.
-func (r *FleetMiniClusterReconciler) gone(ctx context.Context, user clusters.Origin) bool {
+func (r *FleetMiniClusterReconciler) gone(ctx context.Context, user fleet.Origin) bool {
 	key, ok := parseKey(user.Owner)
 	if !ok {
 		return true // nothing of ours
@@ -343,24 +344,24 @@ func (r *FleetMiniClusterReconciler) cleanup(ctx context.Context, m *clusters.Me
 	}
 	var errs []error
 	for _, have := range copies {
-		errs = append(errs, r.releaseFor(ctx, m, have, func(user clusters.Origin) bool { return user.OwnerUID == origin.OwnerUID }))
+		errs = append(errs, r.releaseFor(ctx, m, have, func(user fleet.Origin) bool { return user.OwnerUID == origin.OwnerUID }))
 	}
 	err = errors.Join(errs...)
 	return err == nil, err
 }
 
 // releaseFor takes those who leave off a copy, if there are any, and with them users that are gone.
-func (r *FleetMiniClusterReconciler) releaseFor(ctx context.Context, m *clusters.Member, have client.Object, leaves func(clusters.Origin) bool) error {
+func (r *FleetMiniClusterReconciler) releaseFor(ctx context.Context, m *clusters.Member, have client.Object, leaves func(fleet.Origin) bool) error {
 	if !slices.ContainsFunc(clusters.CopyUsers(have), leaves) {
 		return nil
 	}
-	return m.ReleaseCopy(ctx, have, r.HubUID, func(user clusters.Origin) bool { return leaves(user) || r.gone(ctx, user) })
+	return m.ReleaseCopy(ctx, have, r.HubUID, func(user fleet.Origin) bool { return leaves(user) || r.gone(ctx, user) })
 }
 
 // releaseStrays looks for copies on members where nothing else of a FleetMiniCluster is: one that was
 // deleted while the member was not registered, or whose run was ended by that. It is called for objects that
 // a copy names as its user, when the cache comes to show it.
-func (r *FleetMiniClusterReconciler) releaseStrays(ctx context.Context, key types.NamespacedName, except []string, leaves func(clusters.Origin) bool) error {
+func (r *FleetMiniClusterReconciler) releaseStrays(ctx context.Context, key types.NamespacedName, except []string, leaves func(fleet.Origin) bool) error {
 	var members v1alpha1.MemberClusterList
 	if err := r.Client.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing MemberClusters: %w", err)
@@ -385,7 +386,7 @@ func (r *FleetMiniClusterReconciler) lostOwner(ctx context.Context, key types.Na
 	if _, seen := r.copiesSeen.LoadAndDelete(key); !seen {
 		return nil
 	}
-	err := r.releaseStrays(ctx, key, nil, func(user clusters.Origin) bool { return user.Owner == key.String() && r.gone(ctx, user) })
+	err := r.releaseStrays(ctx, key, nil, func(user fleet.Origin) bool { return user.Owner == key.String() && r.gone(ctx, user) })
 	if err != nil {
 		r.copiesSeen.Store(key, nil)
 	}
@@ -405,7 +406,7 @@ func (p *pass) releaseElsewhere(ctx context.Context) error {
 		}
 	}
 	checked := false
-	err := p.r.releaseStrays(ctx, key, except, func(user clusters.Origin) bool {
+	err := p.r.releaseStrays(ctx, key, except, func(user fleet.Origin) bool {
 		if user.OwnerUID != p.origin.OwnerUID {
 			return user.Owner == p.origin.Owner && p.r.gone(ctx, user)
 		}

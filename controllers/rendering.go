@@ -55,7 +55,7 @@ func (p *pass) render(s *site, cert []byte) (*rendered, error) {
 	}
 	in := render.Input{
 		Name: p.fmc.Name, Namespace: p.key(s).Namespace, Spec: *spec, Valid: p.valid, CurveCert: cert,
-		Suspend: p.wanted.Suspend, Origin: render.Origin(p.origin),
+		Suspend: p.wanted.Suspend, Origin: p.origin,
 	}
 	if run != nil {
 		in.RunID = run.ID

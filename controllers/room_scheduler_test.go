@@ -24,6 +24,7 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/hack/lab"
 	"github.com/minifleet/minifleet/internal/fit"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 const (
@@ -270,9 +271,9 @@ func (s *scene) unseen(m *clusters.Member) string {
 }
 
 func (s *scene) check(m *clusters.Member) fit.Result {
-	var nodes []fit.Node
+	var nodes []fleet.Node
 	for _, n := range m.Room().Nodes {
-		nodes = append(nodes, fit.Node(n))
+		nodes = append(nodes, n)
 	}
 	return fit.Check(nodes, fit.Gang{Pod: fit.PodOf(&s.gang), Size: gangSize})
 }

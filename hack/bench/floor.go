@@ -20,6 +20,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/flux/curve"
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	values "github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/render"
 )
 
@@ -47,7 +48,7 @@ func bareBundle(name string) (*render.Bundle, error) {
 	}
 	return render.Render(render.Input{
 		Name: name, Namespace: floorNamespace, Spec: mc.Spec, CurveCert: cert, RunID: "floor",
-		Origin: render.Origin{HubUID: "floor", Owner: floorNamespace + "/" + name, OwnerUID: "floor"},
+		Origin: values.Origin{HubUID: "floor", Owner: floorNamespace + "/" + name, OwnerUID: "floor"},
 	})
 }
 

@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"github.com/minifleet/minifleet/internal/fit"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 // BenchmarkCheck is one decision about a member of 1,000 nodes.
 func BenchmarkCheck(b *testing.B) {
-	var nodes []fit.Node
+	var nodes []fleet.Node
 	for i := range 1000 {
 		nodes = append(nodes, node(fmt.Sprint(i), "cpu", "64", "memory", "256Gi"))
 	}

@@ -17,39 +17,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podresources "k8s.io/component-helpers/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/minifleet/minifleet/internal/fleet"
 )
-
-// Amounts are quantities of resources: CPU in millicores, all others in their own unit, such as bytes, GPUs
-// or pods.
-type Amounts = map[corev1.ResourceName]int64
-
-// AmountsOf reads a list of resources.
-func AmountsOf(list corev1.ResourceList) Amounts {
-	out := make(Amounts, len(list))
-	for name, q := range list {
-		if name == corev1.ResourceCPU {
-			out[name] = q.MilliValue()
-			continue
-		}
-		out[name] = q.Value()
-	}
-	return out
-}
-
-// Node is a node of a member.
-type Node struct {
-	Name          string
-	Labels        map[string]string
-	Taints        []corev1.Taint
-	Unschedulable bool
-	// Total is what the node has for pods that end some day, Free what is left of it.
-	Total, Free Amounts
-}
 
 // Pod is what a pod needs of a node.
 type Pod struct {
 	// Requests are those of the pod, init containers and overhead included, and 1 of the resource pods.
-	Requests Amounts
+	Requests fleet.Amounts
 
 	spec corev1.PodSpec // the parts that choose nodes
 	// node matches nodeSelector and required node affinity.
@@ -67,7 +42,7 @@ func PodOf(spec *corev1.PodSpec) Pod {
 			request(&containers[i].Resources)
 		}
 	}
-	p := Pod{Requests: AmountsOf(podresources.PodRequests(&full, podresources.PodResourcesOptions{}))}
+	p := Pod{Requests: fleet.AmountsOf(podresources.PodRequests(&full, podresources.PodResourcesOptions{}))}
 	maps.DeleteFunc(p.Requests, func(_ corev1.ResourceName, n int64) bool { return n <= 0 })
 	p.Requests[corev1.ResourcePods] = 1
 	p.spec = corev1.PodSpec{NodeSelector: full.Spec.NodeSelector, Tolerations: full.Spec.Tolerations}
@@ -78,7 +53,7 @@ func PodOf(spec *corev1.PodSpec) Pod {
 	}
 	p.node = nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: p.spec})
 	key, err := json.Marshal(struct {
-		Requests Amounts
+		Requests fleet.Amounts
 		Spec     corev1.PodSpec
 	}{p.Requests, p.spec})
 	if err != nil {
@@ -117,13 +92,13 @@ type Result struct {
 	// Miss is what is missing; empty if it fits.
 	Miss string
 	// Free is what is free on nodes that take at least one of its pods.
-	Free Amounts
+	Free fleet.Amounts
 }
 
 // Check says whether a gang fits into what is free on these nodes.
-func Check(nodes []Node, g Gang) Result {
+func Check(nodes []fleet.Node, g Gang) Result {
 	counts, excluded := make([]int, len(nodes)), newReasons(len(nodes))
-	r := Result{Free: Amounts{}}
+	r := Result{Free: fleet.Amounts{}}
 	total := 0
 	for i := range nodes {
 		if why := g.Pod.refuses(&nodes[i]); why != "" {
@@ -149,7 +124,7 @@ func Check(nodes []Node, g Gang) Result {
 }
 
 // besideFits says whether some node takes the pod beside the gang and leaves enough for the gang.
-func besideFits(nodes []Node, counts []int, total int, g Gang) bool {
+func besideFits(nodes []fleet.Node, counts []int, total int, g Gang) bool {
 	for i := range nodes {
 		if g.Beside.refuses(&nodes[i]) != "" || g.Beside.count(nodes[i].Free) == 0 {
 			continue
@@ -168,9 +143,9 @@ func besideFits(nodes []Node, counts []int, total int, g Gang) bool {
 }
 
 // Holds says whether a gang would fit once everything had ended that ever ends.
-func Holds(nodes []Node, g Gang) bool { return Check(emptied(nodes), g).Fits }
+func Holds(nodes []fleet.Node, g Gang) bool { return Check(emptied(nodes), g).Fits }
 
-func emptied(nodes []Node) []Node {
+func emptied(nodes []fleet.Node) []fleet.Node {
 	out := slices.Clone(nodes)
 	for i := range out {
 		out[i].Free = out[i].Total
@@ -179,7 +154,7 @@ func emptied(nodes []Node) []Node {
 }
 
 // Compete says whether two gangs want the same room: whether a node could run pods of either.
-func Compete(nodes []Node, a, b Gang) bool {
+func Compete(nodes []fleet.Node, a, b Gang) bool {
 	for i := range nodes {
 		if a.uses(&nodes[i]) && b.uses(&nodes[i]) {
 			return true
@@ -188,14 +163,14 @@ func Compete(nodes []Node, a, b Gang) bool {
 	return false
 }
 
-func (g Gang) uses(n *Node) bool {
+func (g Gang) uses(n *fleet.Node) bool {
 	uses := func(p *Pod) bool { return p.refuses(n) == "" && p.count(n.Total) > 0 }
 	return uses(&g.Pod) || g.Beside != nil && uses(g.Beside)
 }
 
 // Reserve takes the room of so many pods from the nodes, as a scheduler might that spreads them, and
 // returns for how many there was none. The nodes' Free must not be shared with anybody.
-func Reserve(nodes []Node, p Pod, pods int) int {
+func Reserve(nodes []fleet.Node, p Pod, pods int) int {
 	order := make([]int, 0, len(nodes))
 	counts := make([]int, len(nodes))
 	for i := range nodes {
@@ -222,7 +197,7 @@ func Reserve(nodes []Node, p Pod, pods int) int {
 }
 
 // Clone copies nodes so that room can be reserved on the copy.
-func Clone(nodes []Node) []Node {
+func Clone(nodes []fleet.Node) []fleet.Node {
 	out := slices.Clone(nodes)
 	for i := range out {
 		out[i].Free = maps.Clone(out[i].Free)
@@ -230,14 +205,14 @@ func Clone(nodes []Node) []Node {
 	return out
 }
 
-func addTo(sum, more Amounts, sign int64) {
+func addTo(sum, more fleet.Amounts, sign int64) {
 	for name, n := range more {
 		sum[name] += sign * n
 	}
 }
 
 // count is how many pods fit into what is free.
-func (p *Pod) count(free Amounts) int {
+func (p *Pod) count(free fleet.Amounts) int {
 	fewest := int64(-1)
 	for name, n := range p.Requests {
 		if fits := max(free[name], 0) / n; fewest < 0 || fits < fewest {
@@ -248,7 +223,7 @@ func (p *Pod) count(free Amounts) int {
 }
 
 // refuses is why a node would not be chosen for the pod however much room it had; empty if it would.
-func (p *Pod) refuses(n *Node) string {
+func (p *Pod) refuses(n *fleet.Node) string {
 	if n.Unschedulable && !p.tolerates(&corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}) {
 		return "cordoned"
 	}

@@ -8,17 +8,19 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 // shortage is what a node lacks for one more pod.
 type shortage struct {
 	node   string
-	lacks  Amounts
+	lacks  fleet.Amounts
 	degree float64 // the worst of lacking/requested
 }
 
 // nearest tells which node is nearest to taking one more pod, after it has taken as many as fit.
-func nearest(nodes []Node, counts []int, p Pod, excluded *reasons) string {
+func nearest(nodes []fleet.Node, counts []int, p Pod, excluded *reasons) string {
 	var best *shortage
 	for i := range nodes {
 		if p.refuses(&nodes[i]) != "" {
@@ -36,7 +38,7 @@ func nearest(nodes []Node, counts []int, p Pod, excluded *reasons) string {
 }
 
 // nearestBeside tells which node is nearest to taking the pod beside a gang that would fit without it.
-func nearestBeside(nodes []Node, g Gang) string {
+func nearestBeside(nodes []fleet.Node, g Gang) string {
 	rest := Clone(nodes)
 	Reserve(rest, g.Pod, g.Size)
 	excluded := newReasons(len(rest))
@@ -48,8 +50,8 @@ func nearestBeside(nodes []Node, g Gang) string {
 	return nearest(rest, make([]int, len(rest)), *g.Beside, excluded)
 }
 
-func lack(n *Node, count int, p Pod) shortage {
-	s := shortage{node: n.Name, lacks: Amounts{}}
+func lack(n *fleet.Node, count int, p Pod) shortage {
+	s := shortage{node: n.Name, lacks: fleet.Amounts{}}
 	for name, want := range p.Requests {
 		if short := want - (n.Free[name] - int64(count)*want); short > 0 {
 			s.lacks[name] = short

@@ -9,6 +9,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/flux/curve"
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/render"
 )
 
@@ -33,7 +34,7 @@ func input(manifest fluxv1alpha2.MiniCluster) render.Input {
 		Spec:      manifest.Spec,
 		CurveCert: certificate("test"),
 		RunID:     "run-1",
-		Origin:    render.Origin{HubUID: "hub", Owner: "default/" + manifest.Name, OwnerUID: "owner"},
+		Origin:    fleet.Origin{HubUID: "hub", Owner: "default/" + manifest.Name, OwnerUID: "owner"},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 // Labels of pods that people and the MiniCluster's own affinity and Services select on, as the Flux
@@ -29,7 +30,7 @@ func (m *miniCluster) objectMeta(name string, labels map[string]string) metav1.O
 	maps.Copy(meta.Labels, labels)
 	meta.Labels[v1alpha1.LabelManagedBy] = v1alpha1.ManagedBy
 	meta.Labels[v1alpha1.LabelOwner] = m.name
-	if origin := m.in.Origin; origin != (Origin{}) {
+	if origin := m.in.Origin; origin != (fleet.Origin{}) {
 		meta.Annotations = map[string]string{
 			v1alpha1.AnnotationHubUID:   origin.HubUID,
 			v1alpha1.AnnotationOwner:    origin.Owner,

@@ -29,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 // Input is all that the objects of one MiniCluster on one member follow from.
@@ -46,18 +47,8 @@ type Input struct {
 	RunID string
 	// Suspend creates the Job without pods.
 	Suspend bool
-	// Origin is what deletes are checked against.
-	Origin Origin
-}
-
-// Origin is the hub object that objects on a member come from. The zero Origin leaves no annotations.
-type Origin struct {
-	// HubUID is the UID of the hub's kube-system namespace.
-	HubUID string
-	// Owner is NAMESPACE/NAME of the FleetMiniCluster.
-	Owner string
-	// OwnerUID is the UID of the FleetMiniCluster.
-	OwnerUID string
+	// Origin is what deletes are checked against. The zero Origin leaves no annotations.
+	Origin fleet.Origin
 }
 
 // Bundle is the objects of one MiniCluster on one member.

@@ -12,6 +12,7 @@ import (
 
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/render"
 )
 
@@ -103,7 +104,7 @@ func TestMetadata(t *testing.T) {
 
 func TestWithoutRunAndOrigin(t *testing.T) {
 	in := minimal("true")
-	in.RunID, in.Origin = "", render.Origin{}
+	in.RunID, in.Origin = "", fleet.Origin{}
 	for _, object := range mustRender(t, in).Objects() {
 		if len(object.GetAnnotations()) != 1 {
 			t.Errorf("annotations of %s: %v, want the digest only", object.GetName(), object.GetAnnotations())

@@ -109,7 +109,7 @@ func unsynced(in Input, s *v1alpha1.FleetMiniClusterStatus) (verdict, bool) {
 			message = c.Name + " has left the placement, and its run is still live"
 		}
 		switch {
-		case in.Members[i].onlyObstructed():
+		case in.Members[i].onlyPodIssue():
 			message += " (" + c.Message + ")"
 		case c.Reason != "" && c.Message != "":
 			reason, message = c.Reason, c.Name+": "+c.Message

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
@@ -37,8 +38,8 @@ type Member struct {
 	Run *v1alpha1.Run
 	// Job is what the member has, or nil.
 	Job *runs.Job
-	// Obstacle is why pods of a live Job are not ready, or nil.
-	Obstacle *Obstacle
+	// PodIssue is why pods of a live Job are not ready, safe to be shown, or nil.
+	PodIssue *fleet.PodIssue
 }
 
 // Input is all that a status depends on.
@@ -111,7 +112,7 @@ func clusterStatus(in Input, m Member) v1alpha1.ClusterStatus {
 	if m.Run != nil && m.Run.State.Ended() && m.Step.Message == "" {
 		s.Reason, s.Message = endReason(m.Run), m.Run.Message
 	}
-	m.obstruct(&s)
+	m.showPodIssue(&s)
 	switch {
 	case m.Lost != nil:
 		s.Reason, s.Message = m.Lost.Reason, m.Lost.Message

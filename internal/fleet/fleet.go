@@ -1,0 +1,76 @@
+// Package fleet holds the values that the packages below the controllers share: whose an object on a member is,
+// which run it is part of, what a member's nodes have, how many pods of a run have a node, and why its pods are
+// not ready. Those who read members fill them in, and those who decide take them, so that neither knows the
+// other. It is pure, and knows nothing but the API's types and those of Kubernetes.
+package fleet
+
+import (
+	"regexp"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// Origin says which FleetMiniCluster of which hub an object on a member belongs to.
+type Origin struct {
+	// HubUID is the UID of the hub's kube-system namespace.
+	HubUID string
+	// Owner is NAMESPACE/NAME of the FleetMiniCluster, OwnerUID its UID.
+	Owner, OwnerUID string
+}
+
+// Owns says whether an object carries this origin.
+func (o Origin) Owns(obj metav1.Object) bool {
+	a := obj.GetAnnotations()
+	return o.HubUID != "" && o.OwnerUID != "" &&
+		a[v1alpha1.AnnotationHubUID] == o.HubUID && a[v1alpha1.AnnotationOwnerUID] == o.OwnerUID
+}
+
+var runID = regexp.MustCompile(`^[0-9a-f]{10}$`)
+
+// RunID returns the id of the run that an object with these labels is part of: ten hexadecimal digits, or "" where
+// the label is missing or holds what MiniFleet cannot have put there.
+func RunID(labels map[string]string) string {
+	if id := labels[v1alpha1.LabelRun]; runID.MatchString(id) {
+		return id
+	}
+	return ""
+}
+
+// Scheduled is how many pods of a run have a node and have not ended.
+type Scheduled struct {
+	// Pods of the Job.
+	Pods int
+	// Services pods beside it: 0 or 1.
+	Services int
+}
+
+// Amounts are quantities of resources: CPU in millicores, all others in their own unit, such as bytes, GPUs
+// or pods.
+type Amounts = map[corev1.ResourceName]int64
+
+// AmountsOf reads a list of resources.
+func AmountsOf(list corev1.ResourceList) Amounts {
+	out := make(Amounts, len(list))
+	for name, q := range list {
+		if name == corev1.ResourceCPU {
+			out[name] = q.MilliValue()
+			continue
+		}
+		out[name] = q.Value()
+	}
+	return out
+}
+
+// Node is a node of a member. What its maps and slices hold may be shared, and is not changed.
+type Node struct {
+	Name          string
+	Labels        map[string]string
+	Taints        []corev1.Taint
+	Unschedulable bool
+	// Total is what is allocatable less what pods use that never end by themselves; Free is allocatable less
+	// what all scheduled pods use. Free is negative where more is used than there is.
+	Total, Free Amounts
+}
