@@ -1,17 +1,21 @@
 package clusters
 
 import (
+	"context"
 	"fmt"
-	"math/rand/v2"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/nodeusage"
 )
 
 func resources(cpu, memory string, gpus int64) corev1.ResourceList {
@@ -36,33 +40,12 @@ func podOf(uid, node string, l corev1.ResourceList) *corev1.Pod {
 	}
 }
 
-func TestAmountOf(t *testing.T) {
-	l := resources("1500m", "2Gi", 2)
-	l["amd.com/gpu"] = resource.MustParse("1")
-	l["example.com/gpu-memory"] = resource.MustParse("99")
-	if got, want := amountOf(l), (amount{cpu: 1500, memory: 2 << 30, gpu: 3}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if got := amountOf(nil); got != (amount{}) {
-		t.Errorf("nothing is %+v", got)
-	}
-}
-
-func TestUnits(t *testing.T) {
-	for milli, want := range map[int64]string{0: "0", 99: "0", 100: "100m", 1000: "1", 1550: "1500m", 64000: "64"} {
-		if got := cores(milli); got != want {
-			t.Errorf("%d millicores are %s, want %s", milli, got, want)
-		}
-	}
-	for bytes, want := range map[int64]string{0: "0", 1<<20 - 1: "0", 1 << 20: "1Mi", 1 << 30: "1Gi", 3<<29 + 5: "1536Mi", 10<<30 + 1<<29: "10Gi", 1 << 40: "1Ti"} {
-		if got := binary(bytes); got != want {
-			t.Errorf("%d bytes are %s, want %s", bytes, got, want)
-		}
-	}
+func watching() *capacity {
+	return newCapacity(&Member{Spec: v1alpha1.MemberClusterSpec{Capacity: v1alpha1.CapacityObserve}})
 }
 
 func TestCapacityIsReportedOnceComplete(t *testing.T) {
-	c := newCapacity(nil)
+	c := watching()
 	full := func() bool {
 		select {
 		case <-c.full:
@@ -101,79 +84,92 @@ func TestCapacityIsReportedOnceComplete(t *testing.T) {
 	take(nil)
 }
 
-// After any sequence of events the sums are those of what is there.
-func TestCapacityNeverDrifts(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 4))
-	c := newCapacity(nil)
-	nodes, pods := map[string]*corev1.Node{}, map[string]*corev1.Pod{}
-	some := func() corev1.ResourceList {
-		return resources(fmt.Sprintf("%dm", random.IntN(64000)), fmt.Sprint(random.IntN(1<<40)), int64(random.IntN(3)))
-	}
-	for step := range 5000 {
-		uid := fmt.Sprint(random.IntN(20))
-		n, p := nodeOf(uid, random.IntN(3) == 0, some()), podOf(uid, fmt.Sprint(random.IntN(20)), some())
-		switch random.IntN(8) {
-		case 0, 1:
-			nodes[uid] = n
-			_ = nodeStore{c}.Add(n)
-		case 2:
-			nodes[uid] = n
-			_ = nodeStore{c}.Update(n)
-		case 3:
-			delete(nodes, uid)
-			_ = nodeStore{c}.Delete(n)
-		case 4, 5:
-			pods[uid] = p
-			_ = podStore{c}.Update(p)
-		case 6:
-			delete(pods, uid)
-			_ = podStore{c}.Delete(p)
-		default:
-			if random.IntN(20) > 0 {
-				continue
-			}
-			delete(nodes, uid)
-			pods[uid] = p
-			_ = nodeStore{c}.Replace(list(nodes), "")
-			_ = podStore{c}.Replace(asListed(t, podStore{c}, list(pods), random.IntN(2) == 0), "")
-		}
-		var total, used amount
-		for _, n := range nodes {
-			if !n.Spec.Unschedulable {
-				total.add(amountOf(n.Status.Allocatable))
-			}
-		}
-		for _, p := range pods {
-			if n := nodes[p.Spec.NodeName]; n != nil && !n.Spec.Unschedulable {
-				used.add(amountOf(p.Spec.Containers[0].Resources.Requests))
-			}
-		}
-		gotTotal, gotUsed := c.sums()
-		if gotTotal != total || gotUsed != used || len(c.nodes) != len(nodes) || len(c.pods) != len(pods) {
-			t.Fatalf("step %d: total %+v and used %+v, want %+v and %+v", step, gotTotal, gotUsed, total, used)
+func TestRoomState(t *testing.T) {
+	state := func(want nodeusage.State, c *capacity) {
+		t.Helper()
+		if got := c.state(); got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
+	c := watching()
+	state(nodeusage.Pending, c)
+	_ = nodeStore{c}.Replace([]any{nodeOf("a", false, nil)}, "")
+	state(nodeusage.Pending, c)
+	_ = podStore{c}.Replace(nil, "")
+	state(nodeusage.Known, c)
+	c.answered(nodeusage.Pods, &forbidden)
+	state(nodeusage.Unknown, c)
+	c.answered(nodeusage.Pods, fmt.Errorf("no answer")) // which says nothing
+	state(nodeusage.Unknown, c)
+	if got := (&Member{capacity: c}).RoomError(); got != "the member cannot be reached: no answer" {
+		t.Errorf("the error is %q", got)
+	}
+	c.answered(nodeusage.Pods, nil)
+	state(nodeusage.Known, c)
+	if got := (&Member{capacity: c}).RoomError(); got != "" {
+		t.Errorf("the error that is over is still %q", got)
+	}
+	_ = nodeStore{c}.Delete(nodeOf("a", false, nil))
+	state(nodeusage.Unknown, c) // nodes come when they are needed
+	state(nodeusage.Unknown, newCapacity(&Member{Spec: v1alpha1.MemberClusterSpec{Capacity: v1alpha1.CapacityNone}}))
+	state(nodeusage.Unknown, newCapacity(&Member{Spec: v1alpha1.MemberClusterSpec{Namespace: "confined"}}))
 }
 
-// asListed is a list as the store is given it: of pods, or of what they were transformed to as they came.
-func asListed(t *testing.T, s podStore, pods []any, transformed bool) []any {
-	t.Helper()
-	for i, p := range pods {
-		out, err := s.Transformer()(p)
-		if _, whole := out.(*corev1.Pod); whole || err != nil {
-			t.Fatalf("a pod is transformed to %T: %v", out, err)
+// That the room has become known is reported at once, since all that is to be placed waits for it. Later changes
+// are reported together.
+func TestRoomIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := watching()
+		ctx, stop := context.WithCancel(t.Context())
+		start := time.Now()
+		var reported []time.Duration
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.notify(ctx, func(*v1alpha1.MemberCapacity) {}, func() { reported = append(reported, time.Since(start)) })
+		}()
+		step := func(change error) {
+			t.Helper()
+			if change != nil {
+				t.Error(change)
+			}
+			synctest.Wait()
 		}
-		if transformed {
-			pods[i] = out
+		step(nodeStore{c}.Replace([]any{nodeOf("a", false, nil)}, ""))
+		step(podStore{c}.Replace(nil, ""))
+		for _, name := range []string{"p", "q", "r"} {
+			time.Sleep(roomInterval / 4)
+			step(podStore{c}.Add(podOf(name, "a", nil)))
 		}
-	}
-	return pods
+		time.Sleep(2 * roomInterval)
+		stop()
+		<-done
+		if diff := cmp.Diff([]time.Duration{0, roomInterval/4 + roomInterval}, reported); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
 
-func list[T any](m map[string]T) []any {
-	var out []any
-	for _, v := range m {
-		out = append(out, v)
+var forbidden = apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden}}
+
+// A list of pods is given as it came, or transformed.
+func TestPodStoreTakesTransformedPods(t *testing.T) {
+	for name, transformed := range map[string]bool{"whole": false, "transformed": true} {
+		t.Run(name, func(t *testing.T) {
+			c := watching()
+			var p any = podOf("p", "a", resources("1", "1Gi", 0))
+			out, err := podStore{c}.Transformer()(p)
+			if _, whole := out.(*corev1.Pod); whole || err != nil {
+				t.Fatalf("a pod is transformed to %T: %v", out, err)
+			}
+			if transformed {
+				p = out
+			}
+			_ = nodeStore{c}.Replace([]any{nodeOf("a", false, resources("4", "8Gi", 0))}, "")
+			_ = podStore{c}.Replace([]any{p, "not a pod"}, "")
+			if got := (&Member{capacity: c}).Room().Nodes[0].Free["cpu"]; got != 3000 {
+				t.Errorf("%d millicores are free", got)
+			}
+		})
 	}
-	return out
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
-	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/internal/nodeusage"
 	"github.com/minifleet/minifleet/internal/placement"
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/sanitize"
@@ -186,11 +186,11 @@ func (p *pass) unfit(m *v1alpha1.MemberCluster) (why string, left time.Duration)
 	switch {
 	case err != nil:
 		return "is not connected", p.patience(m)
-	case member.RoomState() != clusters.RoomPending:
+	case member.RoomState() != nodeusage.Pending:
 		return "", 0
 	}
 	why = unlisted
-	if trouble := member.RoomTrouble(); trouble != "" {
+	if trouble := member.RoomError(); trouble != "" {
 		why += ": " + sanitize.Text(trouble, mostWhy)
 	}
 	return why, p.patience(m)

@@ -14,6 +14,7 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/fit"
 	"github.com/minifleet/minifleet/internal/fleet"
+	"github.com/minifleet/minifleet/internal/nodeusage"
 )
 
 // book keeps who has taken room on members, and who waits for some. It is made anew from the ledgers when
@@ -155,9 +156,9 @@ func (b *book) wait(key types.NamespacedName, next *waiter) []string {
 
 // nodes are a member's, less the room that others have claimed there. It is nil where that is not known.
 // Pods of the runs in without are counted as gone.
-func (b *book) nodes(m *clusters.Member, self types.NamespacedName, without ...string) ([]fleet.Node, clusters.RoomState) {
+func (b *book) nodes(m *clusters.Member, self types.NamespacedName, without ...string) ([]fleet.Node, nodeusage.State) {
 	room := m.Room(without...)
-	if room.State != clusters.RoomKnown {
+	if room.State != nodeusage.Known {
 		return nil, room.State
 	}
 	nodes := make([]fleet.Node, len(room.Nodes))
@@ -229,7 +230,7 @@ func (b *book) stirred(m *clusters.Member, now time.Time) []types.NamespacedName
 	var stuck []waiter
 	for i, w := range queue {
 		g, _ := w.on(m.Name)
-		fits := state != clusters.RoomKnown || fit.Check(nodes, g).Fits
+		fits := state != nodeusage.Known || fit.Check(nodes, g).Fits
 		var behind types.NamespacedName
 		if fits {
 			behind = firstInTheWay(nodes, m.Name, stuck, g)

@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
-	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/fit"
+	"github.com/minifleet/minifleet/internal/nodeusage"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
@@ -69,7 +69,7 @@ func (p *pass) resume(s *site, gang fit.Gang) string {
 func (p *pass) grow(s *site, one fit.Gang) string {
 	b, key := &p.r.book, client.ObjectKeyFromObject(p.fmc)
 	nodes, state := b.nodes(s.member, key)
-	if state != clusters.RoomKnown {
+	if state != nodeusage.Known {
 		return ""
 	}
 	has := int(s.job.Size)

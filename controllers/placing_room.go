@@ -19,6 +19,7 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/fit"
 	"github.com/minifleet/minifleet/internal/fleet"
+	"github.com/minifleet/minifleet/internal/nodeusage"
 	"github.com/minifleet/minifleet/internal/override"
 	"github.com/minifleet/minifleet/internal/placement"
 	"github.com/minifleet/minifleet/internal/render"
@@ -76,7 +77,7 @@ func (p *pass) room(name string) placement.Room {
 func (p *pass) roomFor(m *clusters.Member, gang fit.Gang) placement.Room {
 	name := m.Name
 	nodes, state := p.r.book.nodes(m, client.ObjectKeyFromObject(p.fmc), p.ownRuns(name)...)
-	if state != clusters.RoomKnown {
+	if state != nodeusage.Known {
 		return placement.Room{Share: 1}
 	}
 	res := fit.Check(nodes, gang)
@@ -122,7 +123,7 @@ const unlisted = "its nodes and pods have not been listed yet"
 // unlisted says that a member's nodes and pods are still being listed.
 func (p *pass) unlisted(name string) bool {
 	m, err := p.r.Provider.Member(name)
-	return err == nil && m.RoomState() == clusters.RoomPending
+	return err == nil && m.RoomState() == nodeusage.Pending
 }
 
 // ask wants to be told when the room of members becomes known, if more are wanted than were chosen without
@@ -314,7 +315,7 @@ func (r *FleetMiniClusterReconciler) waitingOn(_ context.Context, member string)
 	r.book.mu.Lock()
 	defer r.book.mu.Unlock()
 	keys := r.book.stirred(m, r.Now())
-	if m.RoomState() != clusters.RoomPending {
+	if m.RoomState() != nodeusage.Pending {
 		keys = append(keys, r.book.learn(m)...)
 	}
 	return requests(keys)

@@ -1,21 +1,20 @@
-package clusters
+package nodeusage
 
 import (
-	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/fleet"
@@ -23,8 +22,26 @@ import (
 
 const runA, runB = "00000000aa", "00000000bb"
 
-func watching() *capacity {
-	return newCapacity(&Member{Spec: v1alpha1.MemberClusterSpec{Capacity: v1alpha1.CapacityObserve}})
+func resources(cpu, memory string, gpus int64) corev1.ResourceList {
+	l := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	if gpus > 0 {
+		l["nvidia.com/gpu"] = *resource.NewQuantity(gpus, resource.DecimalSI)
+	}
+	return l
+}
+
+func nodeOf(uid string, unschedulable bool, l corev1.ResourceList) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: uid},
+		Spec:       corev1.NodeSpec{Unschedulable: unschedulable}, Status: corev1.NodeStatus{Allocatable: l},
+	}
+}
+
+func podOf(uid, node string, l corev1.ResourceList) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: uid},
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: l}}}},
+	}
 }
 
 func ofRun(run string, p *corev1.Pod) *corev1.Pod {
@@ -37,8 +54,19 @@ func free(r *Room, node string) fleet.Amounts {
 	return r.Nodes[i].Free
 }
 
+// reduced lists pods as they are kept.
+func reduced(pods ...*corev1.Pod) iter.Seq[*Pod] {
+	return func(yield func(*Pod) bool) {
+		for _, p := range pods {
+			if !yield(PodFrom(p)) {
+				return
+			}
+		}
+	}
+}
+
 func TestRoom(t *testing.T) {
-	c := watching()
+	s := New(true)
 	all := resources("4", "8Gi", 2)
 	all[corev1.ResourcePods] = resource.MustParse("10")
 	n := nodeOf("a", true, all)
@@ -48,113 +76,43 @@ func TestRoom(t *testing.T) {
 	daemon.Spec.RestartPolicy = corev1.RestartPolicyAlways
 	services := ofRun(runA, podOf("s", "a", resources("100m", "1Gi", 0)))
 	services.Labels[v1alpha1.LabelManagedBy] = v1alpha1.ManagedBy
-	_ = nodeStore{c}.Replace([]any{n}, "")
-	_ = podStore{c}.Replace([]any{daemon, services, ofRun(runA, podOf("p", "a", resources("1", "1Gi", 1))), ofRun("hostile label", podOf("q", "a", resources("1", "0", 0)))}, "")
+	s.ReplaceNodes(slices.Values([]*corev1.Node{n}))
+	s.ReplacePods(reduced(daemon, services, ofRun(runA, podOf("p", "a", resources("1", "1Gi", 1))), ofRun("hostile label", podOf("q", "a", resources("1", "0", 0)))))
 
 	want := fleet.Node{
 		Name: "a", Labels: map[string]string{"disk": "ssd"}, Taints: n.Spec.Taints, Unschedulable: true,
 		Total: fleet.Amounts{"cpu": 3900, "memory": 7 << 30, "pods": 9, "nvidia.com/gpu": 2},
 		Free:  fleet.Amounts{"cpu": 1800, "memory": 5 << 30, "pods": 6, "nvidia.com/gpu": 1},
 	}
-	r := c.roomWithout(nil)
-	if diff := cmp.Diff([]fleet.Node{want}, r.Nodes); diff != "" || r.State != RoomKnown {
+	r := s.Room()
+	if diff := cmp.Diff([]fleet.Node{want}, r.Nodes); diff != "" || r.State != Known {
 		t.Error(r.State, diff)
 	}
 	if got := r.Scheduled(runA); got != (fleet.Scheduled{Pods: 1, Services: 1}) {
 		t.Errorf("scheduled: %+v", got)
 	}
-	if c.roomWithout([]string{runB}) != r {
+	if s.Room(runB) != r {
 		t.Error("it is made anew although nothing has changed")
 	}
 	want.Free = fleet.Amounts{"cpu": 2900, "memory": 7 << 30, "pods": 8, "nvidia.com/gpu": 2}
-	if diff := cmp.Diff(want.Free, free(c.roomWithout([]string{runA}), "a")); diff != "" {
+	if diff := cmp.Diff(want.Free, free(s.Room(runA), "a")); diff != "" {
 		t.Error(diff)
 	}
-	if free(c.roomWithout(nil), "a")["cpu"] != 1800 {
+	if free(s.Room(), "a")["cpu"] != 1800 {
 		t.Error("counting a run as gone has changed what others see")
 	}
-	_ = podStore{c}.Delete(ofRun(runA, podOf("p", "a", nil)))
-	if got := c.roomWithout(nil).Scheduled(runA); got.Pods != 0 {
+	s.RemovePod("p")
+	if got := s.Room().Scheduled(runA); got.Pods != 0 {
 		t.Errorf("scheduled: %+v", got)
 	}
 }
 
-func (c *capacity) told() string { return (&Member{capacity: c}).RoomTrouble() }
-
-func TestRoomState(t *testing.T) {
-	state := func(want RoomState, c *capacity) {
-		t.Helper()
-		if got := c.roomWithout(nil).State; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
-	c := watching()
-	state(RoomPending, c)
-	_ = nodeStore{c}.Replace([]any{nodeOf("a", false, nil)}, "")
-	state(RoomPending, c)
-	_ = podStore{c}.Replace(nil, "")
-	state(RoomKnown, c)
-	c.refused(&c.denied.pods, &forbidden)
-	state(RoomUnknown, c)
-	c.refused(&c.denied.pods, fmt.Errorf("no answer")) // which says nothing
-	state(RoomUnknown, c)
-	if got := c.told(); got != "the member cannot be reached: no answer" {
-		t.Errorf("told %q", got)
-	}
-	c.refused(&c.denied.pods, nil)
-	state(RoomKnown, c)
-	if got := c.told(); got != "" {
-		t.Errorf("told %q of what is over", got)
-	}
-	_ = nodeStore{c}.Delete(nodeOf("a", false, nil))
-	state(RoomUnknown, c) // nodes come when they are needed
-	state(RoomUnknown, newCapacity(&Member{Spec: v1alpha1.MemberClusterSpec{Capacity: v1alpha1.CapacityNone}}))
-	state(RoomUnknown, newCapacity(&Member{Spec: v1alpha1.MemberClusterSpec{Namespace: "confined"}}))
-}
-
-// That the room has become known is told at once, since all that is to be placed waits for it. Later changes
-// are told together.
-func TestRoomIsToldOf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := watching()
-		ctx, stop := context.WithCancel(t.Context())
-		start := time.Now()
-		var told []time.Duration
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			c.tell(ctx, func(*v1alpha1.MemberCapacity) {}, func() { told = append(told, time.Since(start)) })
-		}()
-		step := func(change error) {
-			t.Helper()
-			if change != nil {
-				t.Error(change)
-			}
-			synctest.Wait()
-		}
-		step(nodeStore{c}.Replace([]any{nodeOf("a", false, nil)}, ""))
-		step(podStore{c}.Replace(nil, ""))
-		for _, name := range []string{"p", "q", "r"} {
-			time.Sleep(roomInterval / 4)
-			step(podStore{c}.Add(podOf(name, "a", nil)))
-		}
-		time.Sleep(2 * roomInterval)
-		stop()
-		<-done
-		if diff := cmp.Diff([]time.Duration{0, roomInterval/4 + roomInterval}, told); diff != "" {
-			t.Error(diff)
-		}
-	})
-}
-
-var forbidden = apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden}}
-
 // After any sequence of events the room is what the nodes have less what the pods on them ask for.
 func TestRoomNeverDrifts(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
-	c := watching()
-	_ = podStore{c}.Replace(nil, "")
-	_ = nodeStore{c}.Replace(nil, "")
+	s := New(true)
+	s.ReplacePods(reduced())
+	s.ReplaceNodes(slices.Values([]*corev1.Node(nil)))
 	nodes, pods := map[string]*corev1.Node{}, map[string]*corev1.Pod{}
 	some := func() corev1.ResourceList {
 		l := resources(fmt.Sprintf("%dm", random.IntN(64000)), fmt.Sprint(random.IntN(1<<40)), int64(random.IntN(3)))
@@ -168,20 +126,20 @@ func TestRoomNeverDrifts(t *testing.T) {
 		switch random.IntN(6) {
 		case 0, 1:
 			nodes[uid] = n
-			_ = nodeStore{c}.Update(n)
+			s.SetNode(n)
 		case 2:
 			delete(nodes, uid)
-			_ = nodeStore{c}.Delete(n)
+			s.RemoveNode(n.UID)
 		case 3, 4:
 			pods[uid] = p
-			_ = podStore{c}.Update(p)
+			s.SetPod(PodFrom(p))
 		default:
 			delete(pods, uid)
-			_ = podStore{c}.Delete(p)
+			s.RemovePod(p.UID)
 		}
-		want, gone := map[string]fleet.Amounts{}, map[string]fleet.Amounts{}
+		want, freed := map[string]fleet.Amounts{}, map[string]fleet.Amounts{}
 		for name, n := range nodes {
-			want[name], gone[name] = fleet.AmountsOf(n.Status.Allocatable), fleet.AmountsOf(n.Status.Allocatable)
+			want[name], freed[name] = fleet.AmountsOf(n.Status.Allocatable), fleet.AmountsOf(n.Status.Allocatable)
 		}
 		count := 0
 		for _, p := range pods {
@@ -189,7 +147,7 @@ func TestRoomNeverDrifts(t *testing.T) {
 			if mine {
 				count++
 			}
-			for i, sums := range []map[string]fleet.Amounts{want, gone} {
+			for i, sums := range []map[string]fleet.Amounts{want, freed} {
 				sum := sums[p.Spec.NodeName]
 				if sum == nil || mine && i == 1 {
 					continue
@@ -200,9 +158,9 @@ func TestRoomNeverDrifts(t *testing.T) {
 				sum[corev1.ResourcePods]--
 			}
 		}
-		compareRoom(t, step, want, c.roomWithout(nil))
-		compareRoom(t, step, gone, c.roomWithout([]string{runA}))
-		if got := c.roomWithout(nil).Scheduled(runA).Pods; got != count {
+		compareRoom(t, step, want, s.Room())
+		compareRoom(t, step, freed, s.Room(runA))
+		if got := s.Room().Scheduled(runA).Pods; got != count {
 			t.Fatalf("step %d: %d pods of the run, want %d", step, got, count)
 		}
 	}
@@ -230,8 +188,8 @@ func compareRoom(t *testing.T, step int, want map[string]fleet.Amounts, r *Room)
 // What a pod costs does not depend on how big it is.
 func TestMemoryOfAPod(t *testing.T) {
 	const n = 20000
-	c := watching()
-	list := make([]any, n)
+	s := New(true)
+	list := make([]*corev1.Pod, n)
 	for i := range list {
 		p := podOf(fmt.Sprintf("00000000-0000-0000-0000-%012d", i), fmt.Sprintf("node-%d.example.org", i%100), resources("1", "1Gi", 0))
 		list[i] = p
@@ -244,7 +202,7 @@ func TestMemoryOfAPod(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	_ = podStore{c}.Replace(list, "")
+	s.ReplacePods(reduced(list...))
 	after := heap()
 	each := float64(after-before) / n
 	t.Logf("%.0f bytes a pod", each)
@@ -252,7 +210,7 @@ func TestMemoryOfAPod(t *testing.T) {
 		t.Errorf("a pod costs %.0f bytes", each)
 	}
 	runtime.KeepAlive(list)
-	runtime.KeepAlive(c)
+	runtime.KeepAlive(s)
 }
 
 // A pod that is changed in place takes what it had or what it is to have, whichever is more, until that is done.
@@ -268,16 +226,16 @@ func TestRoomOfAPodThatIsResized(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			c := watching()
+			s := New(true)
 			p := podOf("p", "a", resources(tc.spec, "0", 0))
 			p.Spec.Containers[0].Name = "c"
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 				Name: "c", AllocatedResources: resources(tc.allocated, "0", 0),
 				Resources: &corev1.ResourceRequirements{Requests: resources(tc.actual, "0", 0)},
 			}}
-			_ = nodeStore{c}.Replace([]any{nodeOf("a", true, resources("4", "8Gi", 0))}, "")
-			_ = podStore{c}.Replace([]any{p}, "")
-			if got := free(c.roomWithout(nil), "a")["cpu"]; got != tc.free {
+			s.ReplaceNodes(slices.Values([]*corev1.Node{nodeOf("a", true, resources("4", "8Gi", 0))}))
+			s.ReplacePods(reduced(p))
+			if got := free(s.Room(), "a")["cpu"]; got != tc.free {
 				t.Errorf("%d millicores are free, want %d", got, tc.free)
 			}
 		})
@@ -286,18 +244,18 @@ func TestRoomOfAPodThatIsResized(t *testing.T) {
 
 // A pod that never ends by itself does when it is deleted: its room is worth waiting for from then on.
 func TestRoomOfAPodThatIsDeleted(t *testing.T) {
-	c := watching()
+	s := New(true)
 	p := podOf("p", "a", resources("3", "0", 0))
 	p.Spec.RestartPolicy = corev1.RestartPolicyAlways
-	_ = nodeStore{c}.Replace([]any{nodeOf("a", true, resources("4", "8Gi", 0))}, "")
-	_ = podStore{c}.Replace([]any{p}, "")
-	if n := c.roomWithout(nil).Nodes[0]; n.Free["cpu"] != 1000 || n.Total["cpu"] != 1000 {
+	s.ReplaceNodes(slices.Values([]*corev1.Node{nodeOf("a", true, resources("4", "8Gi", 0))}))
+	s.ReplacePods(reduced(p))
+	if n := s.Room().Nodes[0]; n.Free["cpu"] != 1000 || n.Total["cpu"] != 1000 {
 		t.Errorf("before: free %d of %d", n.Free["cpu"], n.Total["cpu"])
 	}
 	p = p.DeepCopy()
 	p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-	_ = podStore{c}.Update(p)
-	if n := c.roomWithout(nil).Nodes[0]; n.Free["cpu"] != 1000 || n.Total["cpu"] != 4000 {
+	s.SetPod(PodFrom(p))
+	if n := s.Room().Nodes[0]; n.Free["cpu"] != 1000 || n.Total["cpu"] != 4000 {
 		t.Errorf("deleted: free %d of %d", n.Free["cpu"], n.Total["cpu"])
 	}
 }
