@@ -1,4 +1,4 @@
-package clusters
+package podhealth
 
 import (
 	"cmp"
@@ -13,25 +13,23 @@ import (
 	"github.com/minifleet/minifleet/internal/fleet"
 )
 
-// severity orders troubles, the worst first: what keeps pods from being created keeps them from everything
-// else, and so on. What only takes its time comes last.
+// severity orders issues, the worst first: a pod that has no node can do nothing else, and so on. What only takes
+// its time comes last.
 type severity int
 
 const (
-	uncreated severity = iota
-	unscheduled
-	blocked // a container cannot start
+	unscheduled severity = iota
+	blocked              // a container cannot start
 	ended
-	stuck // it ought to be gone
-	severed
+	stuck // it ought to have been deleted
+	nodeNotReady
 	unready
 	starting
-	leaving
+	terminating
 )
 
-// Words that Kubernetes has for it.
+// Reasons that Kubernetes gives.
 const (
-	reasonFailedCreate     = "FailedCreate"
 	reasonImagePullBackOff = "ImagePullBackOff"
 	reasonErrImagePull     = "ErrImagePull"
 	reasonCrashLoopBackOff = "CrashLoopBackOff"
@@ -41,7 +39,7 @@ const (
 	reasonNodeNotReady     = "NodeNotReady"
 )
 
-// knownReasons are the words of schedulers and kubelets that are shown as the reason. Any other is part of
+// knownReasons are those of schedulers and kubelets that are shown as the reason. Any other is part of
 // the message, so that no member can say what only the hub says.
 var knownReasons = []string{
 	corev1.PodReasonUnschedulable, corev1.PodReasonSchedulingGated, corev1.PodReasonSchedulerError,
@@ -55,47 +53,47 @@ var knownReasons = []string{
 // member's clock.
 const overdue = 30 * time.Second
 
-// trouble is what keeps one pod from being ready.
-type trouble struct {
+// issue is what keeps one pod from being ready.
+type issue struct {
 	severity
 	reason, message string
 }
 
-// inWords makes a trouble of a word and a sentence of the member's.
-func inWords(s severity, reason, message string) *trouble {
+// reported makes an issue of a reason and a message of the member's.
+func reported(s severity, reason, message string) *issue {
 	if !slices.Contains(knownReasons, reason) {
-		return &trouble{s, v1alpha1.ReasonPodsNotReady, sentenceOf(reason, message)}
+		return &issue{s, v1alpha1.ReasonPodsNotReady, sentenceOf(reason, message)}
 	}
-	return &trouble{s, reason, message}
+	return &issue{s, reason, message}
 }
 
-func sentenceOf(word, message string) string {
-	if word == "" || message == "" {
-		return word + message
+func sentenceOf(reason, message string) string {
+	if reason == "" || message == "" {
+		return reason + message
 	}
-	return word + ": " + message
+	return reason + ": " + message
 }
 
-// worstOf is the worst trouble of a Job's pods, and how bad it is; nil where all are ready or have succeeded.
+// worstOf is the worst issue of a Job's pods, and its severity; nil where all are ready or have succeeded.
 func worstOf(pods []*corev1.Pod, now time.Time) (*fleet.PodIssue, severity) {
 	var worst *fleet.PodIssue
-	var how severity
+	var worstSeverity severity
 	for _, pod := range pods {
-		t := troubleOf(pod, now)
+		t := issueOf(pod, now)
 		switch {
 		case t == nil:
-		case worst == nil || t.severity < how:
-			worst, how = &fleet.PodIssue{Reason: t.reason, Message: t.message, Pod: pod.Name, Pods: 1}, t.severity
-		case t.severity == how && t.reason == worst.Reason:
+		case worst == nil || t.severity < worstSeverity:
+			worst, worstSeverity = &fleet.PodIssue{Reason: t.reason, Message: t.message, Pod: pod.Name, Pods: 1}, t.severity
+		case t.severity == worstSeverity && t.reason == worst.Reason:
 			worst.Pods++
 		}
 	}
-	return worst, how
+	return worst, worstSeverity
 }
 
-// oneEach is the pod of each index that counts, in their order: one that has a future before any other,
+// byIndex is the pod that counts for each index, in their order: one that may still become ready before any other,
 // and then the newest.
-func oneEach(pods []corev1.Pod) []*corev1.Pod {
+func byIndex(pods []corev1.Pod) []*corev1.Pod {
 	var out []*corev1.Pod
 	for i := range pods {
 		out = append(out, &pods[i])
@@ -113,33 +111,33 @@ func oneEach(pods []corev1.Pod) []*corev1.Pod {
 	return slices.CompactFunc(out, func(a, b *corev1.Pod) bool { return completionIndex(a) == completionIndex(b) })
 }
 
-func troubleOf(pod *corev1.Pod, now time.Time) *trouble {
+func issueOf(pod *corev1.Pod, now time.Time) *issue {
 	switch {
 	case !pod.DeletionTimestamp.IsZero():
-		return leavingTrouble(pod, now)
+		return terminatingIssue(pod, now)
 	case pod.Status.Phase == corev1.PodSucceeded:
 		return nil
 	case pod.Status.Phase == corev1.PodFailed:
 		e := exitOf(pod)
 		message := sentenceOf(e.Reason, e.Message)
 		if c := failure(pod); c != nil {
-			message = "container " + c.Name + ": " + endWords(c.State.Terminated)
+			message = "container " + c.Name + ": " + exitSentence(c.State.Terminated)
 		}
-		return &trouble{ended, v1alpha1.ReasonPodsNotReady, sentenceOf("it has failed, and no other pod has taken its place yet", message)}
+		return &issue{ended, v1alpha1.ReasonPodsNotReady, sentenceOf("it has failed, and no other pod has taken its place yet", message)}
 	case pod.Spec.NodeName == "":
-		return unscheduledTrouble(pod)
+		return unscheduledIssue(pod)
 	}
 	ready := podCondition(pod, corev1.PodReady)
 	if ready != nil && ready.Status == corev1.ConditionTrue {
 		return nil
 	}
-	if t := blockedTrouble(pod); t != nil {
+	if t := blockedIssue(pod); t != nil {
 		return t
 	}
 	if pod.Status.Phase == corev1.PodRunning {
-		return unreadyTrouble(pod, ready)
+		return unreadyIssue(pod, ready)
 	}
-	return startingTrouble(pod)
+	return startingIssue(pod)
 }
 
 func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
@@ -151,31 +149,31 @@ func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCond
 	return nil
 }
 
-// leavingTrouble is of a pod that is being deleted. The Job may make no other in its place before it is gone.
-func leavingTrouble(pod *corev1.Pod, now time.Time) *trouble {
+// terminatingIssue is of a pod that is being deleted. The Job may make no other in its place before it is deleted.
+func terminatingIssue(pod *corev1.Pod, now time.Time) *issue {
 	if now.Sub(pod.DeletionTimestamp.Time) < overdue {
-		return &trouble{leaving, reasonTerminating, "it is being deleted"}
+		return &issue{terminating, reasonTerminating, "it is being deleted"}
 	}
 	message := "it should have been gone by " + pod.DeletionTimestamp.UTC().Format(time.RFC3339)
 	if pod.Spec.NodeName != "" {
 		message += "; its node " + pod.Spec.NodeName + " may be down"
 	}
-	return &trouble{stuck, reasonTerminating, message}
+	return &issue{stuck, reasonTerminating, message}
 }
 
-func unscheduledTrouble(pod *corev1.Pod) *trouble {
+func unscheduledIssue(pod *corev1.Pod) *issue {
 	c := podCondition(pod, corev1.PodScheduled)
 	if c == nil || c.Reason == "" {
-		return &trouble{unscheduled, v1alpha1.ReasonPodsNotReady, fmt.Sprintf("the scheduler %q has not said anything about it", pod.Spec.SchedulerName)}
+		return &issue{unscheduled, v1alpha1.ReasonPodsNotReady, fmt.Sprintf("the scheduler %q has not said anything about it", pod.Spec.SchedulerName)}
 	}
-	return inWords(unscheduled, c.Reason, c.Message)
+	return reported(unscheduled, c.Reason, c.Message)
 }
 
-// blockedTrouble is of the first container that cannot start, or that ends again and again.
-func blockedTrouble(pod *corev1.Pod) *trouble {
+// blockedIssue is of the first container that cannot start, or that ends again and again.
+func blockedIssue(pod *corev1.Pod) *issue {
 	for i, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for j := range list {
-			if t := containerTrouble(&list[j]); t != nil {
+			if t := containerIssue(&list[j]); t != nil {
 				t.message = sentenceOf([]string{"init container ", "container "}[i]+list[j].Name, t.message)
 				return t
 			}
@@ -184,9 +182,9 @@ func blockedTrouble(pod *corev1.Pod) *trouble {
 	return nil
 }
 
-// containerTrouble says the same about a container whenever it is looked at, though the kubelet tries and
+// containerIssue says the same about a container whenever it is asked, though the kubelet tries and
 // waits in turn.
-func containerTrouble(c *corev1.ContainerStatus) *trouble {
+func containerIssue(c *corev1.ContainerStatus) *issue {
 	wait := corev1.ContainerStateWaiting{}
 	if c.State.Waiting != nil {
 		wait = *c.State.Waiting
@@ -201,19 +199,19 @@ func containerTrouble(c *corev1.ContainerStatus) *trouble {
 		if _, cause, ok := strings.Cut(message, reasonErrImagePull+": "); ok {
 			message = cause
 		}
-		return &trouble{blocked, reasonImagePullBackOff, message}
+		return &issue{blocked, reasonImagePullBackOff, message}
 	case failed && (c.RestartCount > 0 || wait.Reason == reasonCrashLoopBackOff):
-		return &trouble{blocked, reasonCrashLoopBackOff, endWords(end)}
+		return &issue{blocked, reasonCrashLoopBackOff, exitSentence(end)}
 	case failed && c.State.Terminated != nil:
-		return &trouble{blocked, v1alpha1.ReasonPodsNotReady, endWords(end)}
+		return &issue{blocked, v1alpha1.ReasonPodsNotReady, exitSentence(end)}
 	case wait.Reason != "" && wait.Reason != reasonCreating && wait.Reason != reasonInitializing:
-		return inWords(blocked, wait.Reason, wait.Message)
+		return reported(blocked, wait.Reason, wait.Message)
 	default:
 		return nil
 	}
 }
 
-func endWords(end *corev1.ContainerStateTerminated) string {
+func exitSentence(end *corev1.ContainerStateTerminated) string {
 	out := fmt.Sprintf("exit code %d", end.ExitCode)
 	if end.Reason != "" && end.Reason != "Error" {
 		out += ", " + end.Reason
@@ -221,30 +219,30 @@ func endWords(end *corev1.ContainerStateTerminated) string {
 	return sentenceOf(out, end.Message)
 }
 
-func unreadyTrouble(pod *corev1.Pod, ready *corev1.PodCondition) *trouble {
+func unreadyIssue(pod *corev1.Pod, ready *corev1.PodCondition) *issue {
 	if ready == nil {
-		return &trouble{unready, v1alpha1.ReasonPodsNotReady, "it runs, and is not ready"}
+		return &issue{unready, v1alpha1.ReasonPodsNotReady, "it runs, and is not ready"}
 	}
 	// Where a kubelet is silent, the member takes Ready away, and leaves the rest as it was last reported.
 	all := podCondition(pod, corev1.ContainersReady)
 	if len(pod.Spec.ReadinessGates) == 0 && all != nil && all.Status == corev1.ConditionTrue {
-		return &trouble{severed, reasonNodeNotReady, "its node " + pod.Spec.NodeName + " is not ready"}
+		return &issue{nodeNotReady, reasonNodeNotReady, "its node " + pod.Spec.NodeName + " is not ready"}
 	}
-	return &trouble{unready, v1alpha1.ReasonPodsNotReady, sentenceOf("it runs, and is not ready", sentenceOf(ready.Reason, ready.Message))}
+	return &issue{unready, v1alpha1.ReasonPodsNotReady, sentenceOf("it runs, and is not ready", sentenceOf(ready.Reason, ready.Message))}
 }
 
-func startingTrouble(pod *corev1.Pod) *trouble {
+func startingIssue(pod *corev1.Pod) *issue {
 	for i := range pod.Status.InitContainerStatuses {
 		if c := &pod.Status.InitContainerStatuses[i]; c.State.Running != nil && !c.Ready {
-			return &trouble{starting, reasonInitializing, "init container " + c.Name + " is running"}
+			return &issue{starting, reasonInitializing, "init container " + c.Name + " is running"}
 		}
 	}
 	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range list {
 			if w := list[i].State.Waiting; w != nil && w.Reason != "" {
-				return inWords(starting, w.Reason, w.Message)
+				return reported(starting, w.Reason, w.Message)
 			}
 		}
 	}
-	return &trouble{starting, v1alpha1.ReasonPodsNotReady, "its node " + pod.Spec.NodeName + " has not started it yet"}
+	return &issue{starting, v1alpha1.ReasonPodsNotReady, "its node " + pod.Spec.NodeName + " has not started it yet"}
 }

@@ -1,8 +1,7 @@
-package clusters
+package podhealth
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"strconv"
 	"time"
@@ -10,33 +9,21 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
 
-// maxFailures bounds how many failed pods are looked at to find the first.
-const maxFailures = 100
-
-// FirstFailure says how the pod of a Job that failed first has ended, as far as its pods are still there: nil
-// where none is. Pods that were asked to end because another one had failed come after that one. Its texts
-// are the member's, unbounded and as they come.
-func (m *Member) FirstFailure(ctx context.Context, job *batchv1.Job) (*v1alpha1.RunExit, error) {
-	if err := m.Verify(ctx); err != nil {
-		return nil, err
+// FirstFailure says how the one of these failed pods has ended that failed first: nil where there is none. Pods that
+// were asked to end because another one had failed come after that one. Its texts are the member's, unbounded and as
+// they come.
+func FirstFailure(failed []corev1.Pod) *v1alpha1.RunExit {
+	if len(failed) == 0 {
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	var pods corev1.PodList
-	err := m.GetAPIReader().List(ctx, &pods, client.InNamespace(job.Namespace), client.Limit(maxFailures),
-		client.MatchingLabels{batchv1.ControllerUidLabel: string(job.UID)}, client.MatchingFields{"status.phase": string(corev1.PodFailed)})
-	if err != nil || len(pods.Items) == 0 {
-		return nil, err
-	}
-	first := slices.MinFunc(pods.Items, func(a, b corev1.Pod) int {
+	first := slices.MinFunc(failed, func(a, b corev1.Pod) int {
 		return cmp.Or(endOf(&a).Compare(endOf(&b)), cmp.Compare(completionIndex(&a), completionIndex(&b)))
 	})
-	return exitOf(&first), nil
+	return exitOf(&first)
 }
 
 // failure is the container of a pod that failed first, or nil.

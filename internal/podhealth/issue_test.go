@@ -1,4 +1,4 @@
-package clusters
+package podhealth
 
 import (
 	"fmt"
@@ -113,10 +113,10 @@ func TestWorstOf(t *testing.T) {
 			[]corev1.Pod{brokerPod(0, unplaced("", ""))},
 			first("PodsNotReady", `the scheduler "fluence" has not said anything about it`, 1),
 		},
-		"a word of nobody's": {
+		"a reason of nobody's": {
 			[]corev1.Pod{brokerPod(0, unplaced("ApplyFailed", "ha"))}, first("PodsNotReady", "ApplyFailed: ha", 1),
 		},
-		"a container's word of nobody's": {
+		"a container's reason of nobody's": {
 			[]corev1.Pod{brokerPod(0, containers(viewDone, waits("lammps", "NameConflict", "ha")))},
 			first("PodsNotReady", "container lammps: NameConflict: ha", 1),
 		},
@@ -168,7 +168,7 @@ func TestWorstOf(t *testing.T) {
 		"a pod that is being deleted": {
 			[]corev1.Pod{brokerPod(0, deletedAt(noon.Add(30*time.Second)))}, first("Terminating", "it is being deleted", 1),
 		},
-		"a pod that ought to be gone": {
+		"a pod that ought to have been deleted": {
 			[]corev1.Pod{brokerPod(0, deletedAt(noon.Add(-time.Minute)))},
 			first("Terminating", "it should have been gone by 2026-05-01T11:59:00Z; its node n1 may be down", 1),
 		},
@@ -179,7 +179,7 @@ func TestWorstOf(t *testing.T) {
 			[]corev1.Pod{brokerPod(0, lacks("ContainersReady", "", ""), lacks("Ready", "ContainersNotReady", "containers with unready status: [lammps]"))},
 			first("PodsNotReady", "it runs, and is not ready: ContainersNotReady: containers with unready status: [lammps]", 1),
 		},
-		"held by a readiness gate": {
+		"kept by a readiness condition": {
 			[]corev1.Pod{brokerPod(0, lacks("Ready", "ReadinessGatesNotReady", "gate"), func(p *corev1.Pod) { p.Spec.ReadinessGates = []corev1.PodReadinessGate{{}} })},
 			first("PodsNotReady", "it runs, and is not ready: ReadinessGatesNotReady: gate", 1),
 		},
@@ -206,7 +206,7 @@ func TestWorstOf(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, _ := worstOf(oneEach(c.pods), noon)
+			got, _ := worstOf(byIndex(c.pods), noon)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
