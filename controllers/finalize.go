@@ -19,6 +19,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/controllers/internal/retry"
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/sanitize"
@@ -39,12 +40,12 @@ func (r *FleetMiniClusterReconciler) finalize(ctx context.Context, fmc *v1alpha1
 	if len(waiting) == 0 && err == nil {
 		controllerutil.RemoveFinalizer(fmc, v1alpha1.Finalizer)
 		if err := r.Client.Update(ctx, fmc); err != nil {
-			return retryConflict(err)
+			return retry.OnConflict(err)
 		}
 		return reconcile.Result{}, nil
 	}
 	if statusErr := r.reportDeleting(ctx, fmc, waiting); statusErr != nil {
-		return retryConflict(statusErr)
+		return retry.OnConflict(statusErr)
 	}
 	if err != nil {
 		return reconcile.Result{}, err

@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
+	clientevents "k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -31,6 +31,10 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/controllers/internal/allowance"
+	"github.com/minifleet/minifleet/controllers/internal/events"
+	"github.com/minifleet/minifleet/controllers/internal/inflight"
+	"github.com/minifleet/minifleet/controllers/internal/retry"
 )
 
 // +kubebuilder:rbac:groups=minifleet.dev,resources=fleetminiclusters,verbs=get;list;watch;update
@@ -46,13 +50,13 @@ type FleetMiniClusterReconciler struct {
 	APIReader client.Reader
 	Provider  *clusters.Provider
 	HubUID    string
-	Recorder  events.EventRecorder
+	Recorder  clientevents.EventRecorder
 	Now       func() time.Time
 	// Wake has those looked at that wait for room on a member and may have it now. It may be nil.
 	Wake func(member string)
 
 	looks           looks
-	passes          *passes
+	inflight        *inflight.Tracker
 	book            book
 	written         written
 	placeholderOnce sync.Once
@@ -64,13 +68,13 @@ type FleetMiniClusterReconciler struct {
 	copiesSeen sync.Map
 }
 
-func (r *FleetMiniClusterReconciler) setUp(mgr mcmanager.Manager, news, room *notifier[mcreconcile.Request], workers int) error {
+func (r *FleetMiniClusterReconciler) setUp(mgr mcmanager.Manager, news, room *events.Notifier[mcreconcile.Request], workers int) error {
 	if err := r.Provider.IndexCopies(context.Background()); err != nil {
 		return err
 	}
-	room.requests, r.Wake = r.waitingOn, room.notify
-	r.Provider.OnRoom(room.notify)
-	news.requests = func(ctx context.Context, member string) []mcreconcile.Request {
+	room.Requests, r.Wake = r.waitingOn, room.Notify
+	r.Provider.OnRoom(room.Notify)
+	news.Requests = func(ctx context.Context, member string) []mcreconcile.Request {
 		return requests(r.usersOfMember(ctx, member))
 	}
 	local := []mcbuilder.WatchesOption{mcbuilder.WithEngageWithLocalCluster(true), mcbuilder.WithEngageWithProviderClusters(false)}
@@ -85,12 +89,12 @@ func (r *FleetMiniClusterReconciler) setUp(mgr mcmanager.Manager, news, room *no
 			return r.usersOfMember(ctx, m.GetName())
 		}), append(local, mcbuilder.WithPredicates(memberChanged))...).
 		Watches(&v1alpha1.GitSource{}, r.onHub(r.usersOfSource), append(local, mcbuilder.WithPredicates(sourceAllowanceChanged))...).
-		Watches(&corev1.Namespace{}, r.onHub(r.usersOfNamespace), append(local, mcbuilder.WithPredicates(allowanceChanged))...).
-		WatchesRawSource(news.source()).
-		WatchesRawSource(room.source()).
+		Watches(&corev1.Namespace{}, r.onHub(r.usersOfNamespace), append(local, mcbuilder.WithPredicates(allowance.Changed()))...).
+		WatchesRawSource(news.Source()).
+		WatchesRawSource(room.Source()).
 		WatchesRawSource(members.source()).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
-			MaxConcurrentReconciles: workers, RateLimiter: rateLimiter[mcreconcile.Request](), LogConstructor: quiet(mgr.GetLogger()),
+			MaxConcurrentReconciles: workers, RateLimiter: retry.Limiter[mcreconcile.Request](), LogConstructor: quiet(mgr.GetLogger()),
 		})
 	members.add(&batchv1.Job{}, r.onMember)
 	// Of these the hub need not be told that they are there: it has just made them, or it looks at everything
@@ -205,7 +209,7 @@ var memberChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 
 // Reconcile brings one FleetMiniCluster forward as far as it goes without waiting.
 func (r *FleetMiniClusterReconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
-	defer r.passes.begin()()
+	defer r.inflight.Start()()
 	fmc := &v1alpha1.FleetMiniCluster{}
 	if err := r.Client.Get(ctx, req.NamespacedName, fmc); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -223,7 +227,7 @@ func (r *FleetMiniClusterReconciler) Reconcile(ctx context.Context, req mcreconc
 	if controllerutil.AddFinalizer(fmc, v1alpha1.Finalizer) {
 		// Before anything is created on a member, so that nothing can be left behind there.
 		if err := r.Client.Update(ctx, fmc); err != nil {
-			return retryConflict(err)
+			return retry.OnConflict(err)
 		}
 	}
 	p := r.newPass(fmc)
@@ -232,25 +236,16 @@ func (r *FleetMiniClusterReconciler) Reconcile(ctx context.Context, req mcreconc
 	}
 	actErr := p.act(ctx)
 	if err := p.write(ctx); err != nil {
-		return retryConflict(err)
+		return retry.OnConflict(err)
 	}
 	p.settle()
 	actErr = errors.Join(actErr, p.releaseElsewhere(ctx))
 	if errors.Is(actErr, errBehind) {
-		return retryConflict(errBehind)
+		return retry.OnConflict(errBehind)
 	}
 	if actErr != nil {
 		// Whatever a member answered, be it NotFound or Conflict, is no news of the hub's object.
 		return reconcile.Result{}, actErr
 	}
 	return p.result()
-}
-
-// retryConflict makes a lost race a reason to look again, not an error: another write came first, and the
-// cache will bring it.
-func retryConflict(err error) (reconcile.Result, error) {
-	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: 100 * time.Millisecond}, nil
-	}
-	return reconcile.Result{}, client.IgnoreNotFound(err)
 }

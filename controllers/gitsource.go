@@ -23,6 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/controllers/internal/allowance"
+	"github.com/minifleet/minifleet/controllers/internal/retry"
 	"github.com/minifleet/minifleet/gitsource/fetch"
 	"github.com/minifleet/minifleet/gitsource/parse"
 )
@@ -48,8 +50,8 @@ func (r *GitSourceReconciler) setUp(mgr manager.Manager) error {
 		For(&v1alpha1.GitSource{}, builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&v1alpha1.FleetMiniCluster{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(edited)).
 		Watches(&v1alpha1.Placement{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(edited)).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.sourcesIn), builder.WithPredicates(allowanceChanged)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 8, RateLimiter: rateLimiter[reconcile.Request]()}).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.sourcesIn), builder.WithPredicates(allowance.Changed())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 8, RateLimiter: retry.Limiter[reconcile.Request]()}).
 		Complete(r)
 }
 
@@ -87,7 +89,7 @@ func (r *GitSourceReconciler) Reconcile(ctx context.Context, req reconcile.Reque
 		return reconcile.Result{RequeueAfter: 200 * time.Millisecond}, nil // the cache was behind
 	}
 	if reportErr := s.report(ctx, err); reportErr != nil {
-		return retryConflict(reportErr)
+		return retry.OnConflict(reportErr)
 	}
 	if err != nil && !s.expected(err) {
 		return reconcile.Result{}, err

@@ -12,7 +12,9 @@ import (
 
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/controllers/internal/allowance"
 	"github.com/minifleet/minifleet/gitsource/parse"
+	"github.com/minifleet/minifleet/internal/grant"
 	"github.com/minifleet/minifleet/internal/policy"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/sanitize"
@@ -62,27 +64,27 @@ func judge(o *parse.Object, spec *fluxv1alpha2.MiniClusterSpec, path *field.Path
 // permissions, and tells those that are refused. They are applied nevertheless: it is the FleetMiniCluster
 // that says on the hub why nothing runs, and what is live of it goes on.
 func (s *gitSync) vouch(ctx context.Context, have existing) error {
-	namespace, err := readNamespaceAllowance(ctx, s.r.Client, s.key.Namespace)
+	namespace, err := allowance.OfNamespace(ctx, s.r.Client, s.key.Namespace)
 	if err != nil {
 		return err
 	}
-	allowed := slices.Concat(namespace.permissions, s.source.Spec.Allow)
+	allowed := slices.Concat(namespace.Permissions, s.source.Spec.Allow)
 	for i, n := range s.tree.needyObjects() {
 		if i < mostNeeds {
 			s.needs = append(s.needs, n.entry)
 			s.tellDenied(n, policy.Denied(n.needs, allowed), namespace)
 			continue
 		}
-		if missing := policy.Denied(n.needs, namespace.permissions); len(missing) > 0 {
+		if missing := policy.Denied(n.needs, namespace.Permissions); len(missing) > 0 {
 			s.problem(n.object.Path, n.object.Line, n.object.Kind+"/"+n.object.Name, missing[0].Field.String(), fmt.Sprintf(
 				"a source can allow permissions to %d MiniClusters, and this is one more: use several sources, or allow them in this namespace of the hub: %s",
-				mostNeeds, namespace.allow(policy.Permissions(missing))))
+				mostNeeds, namespace.Command(policy.Permissions(missing))))
 		}
 	}
 	// What is on the hub is still as it was declared before, until it has been applied.
 	for _, old := range s.source.Status.Needs {
 		key := objectKey(parse.KindFleetMiniCluster, old.Name)
-		if h := have[key]; h != nil && h.GetLabels()[v1alpha1.LabelSource] == s.source.Name && !declares(s.needs, old.Name, old.Digest) {
+		if h := have[key]; h != nil && h.GetLabels()[v1alpha1.LabelSource] == s.source.Name && !grant.Declares(s.needs, old.Name, old.Digest) {
 			s.oldNeeds = append(s.oldNeeds, old)
 		}
 	}
@@ -95,12 +97,12 @@ func (s *gitSync) vouch(ctx context.Context, have existing) error {
 	return s.r.Client.Status().Update(ctx, s.source)
 }
 
-func (s *gitSync) tellDenied(n needyObject, denied []policy.Need, namespace namespaceAllowance) {
-	mend := "Remove it, or allow it for this source: " + allowForSource(s.source, policy.Permissions(denied)) + namespace.misspelt()
-	for _, d := range denied[:min(len(denied), mostDenied)] {
+func (s *gitSync) tellDenied(n needyObject, denied []policy.Need, namespace grant.Namespace) {
+	mend := "Remove it, or allow it for this source: " + grant.SourceCommand(s.source, policy.Permissions(denied)) + namespace.UnknownNote()
+	for _, d := range denied[:min(len(denied), grant.MaxDenied)] {
 		s.problem(n.object.Path, n.object.Line, n.object.Kind+"/"+n.object.Name, d.Field.String(), sanitize.Text(d.Says(), sanitize.MaxNote/2)+". "+mend)
 	}
-	if more := len(denied) - mostDenied; more > 0 {
+	if more := len(denied) - grant.MaxDenied; more > 0 {
 		s.problem(n.object.Path, n.object.Line, n.object.Kind+"/"+n.object.Name, "", fmt.Sprintf("%d more fields take permissions that it does not have. %s", more, mend))
 	}
 }

@@ -27,6 +27,9 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	memberevents "github.com/minifleet/minifleet/controllers/internal/events"
+	"github.com/minifleet/minifleet/controllers/internal/inflight"
+	"github.com/minifleet/minifleet/controllers/internal/retry"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
@@ -47,13 +50,13 @@ type MemberClusterReconciler struct {
 	Now       func() time.Time
 
 	// passes are those of the FleetMiniCluster controller.
-	passes *passes
+	inflight *inflight.Tracker
 	// quieting has, by the UID of a member that is drained or being deleted, how far it has got (*quieting).
 	quieting sync.Map
 }
 
-func (r *MemberClusterReconciler) setUp(mgr manager.Manager, news *notifier[reconcile.Request]) error {
-	news.requests = func(_ context.Context, member string) []reconcile.Request {
+func (r *MemberClusterReconciler) setUp(mgr manager.Manager, news *memberevents.Notifier[reconcile.Request]) error {
+	news.Requests = func(_ context.Context, member string) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: member}}}
 	}
 	return ctrl.NewControllerManagedBy(mgr).
@@ -67,8 +70,8 @@ func (r *MemberClusterReconciler) setUp(mgr manager.Manager, news *notifier[reco
 			CreateFunc: func(event.CreateEvent) bool { return false },
 			UpdateFunc: func(event.UpdateEvent) bool { return false },
 		})).
-		WatchesRawSource(news.source()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: rateLimiter[reconcile.Request]()}).
+		WatchesRawSource(news.Source()).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: retry.Limiter[reconcile.Request]()}).
 		Complete(r)
 }
 
@@ -136,7 +139,7 @@ func (r *MemberClusterReconciler) Reconcile(ctx context.Context, req reconcile.R
 	case !deleting && controllerutil.AddFinalizer(&member, v1alpha1.Finalizer):
 		// Before anything is created on the member, so that nothing can be left behind there unseen.
 		if err := r.Client.Update(ctx, &member); err != nil {
-			return retryConflict(err)
+			return retry.OnConflict(err)
 		}
 	case deleting && !controllerutil.ContainsFinalizer(&member, v1alpha1.Finalizer):
 		r.Provider.Remove(req.Name) // it stays for the sake of others
@@ -160,7 +163,7 @@ func (r *MemberClusterReconciler) tend(ctx context.Context, member *v1alpha1.Mem
 	}
 	clearErr := r.clear(ctx, member, d, state)
 	if err := r.report(ctx, member, state, d); err != nil {
-		return retryConflict(err)
+		return retry.OnConflict(err)
 	}
 	again, err := r.workOffOrphans(ctx, member)
 	if err = errors.Join(err, clearErr); err != nil {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/controllers/internal/retry"
 	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/sanitize"
@@ -99,7 +100,7 @@ func (r *MemberClusterReconciler) departure(ctx context.Context, member *v1alpha
 		return d, nil
 	}
 	q := r.quiet(member.UID)
-	if !r.passes.over(q.mark) {
+	if !r.inflight.DoneBefore(q.mark) {
 		d.again = quietInterval
 		return d, nil
 	}
@@ -122,7 +123,7 @@ func (r *MemberClusterReconciler) departure(ctx context.Context, member *v1alpha
 
 // quiet is how far a member has got. The first time sets the mark.
 func (r *MemberClusterReconciler) quiet(member types.UID) *quieting {
-	v, _ := r.quieting.LoadOrStore(member, &quieting{mark: r.passes.mark(), cleared: map[types.UID]struct{}{}})
+	v, _ := r.quieting.LoadOrStore(member, &quieting{mark: r.inflight.Mark(), cleared: map[types.UID]struct{}{}})
 	return v.(*quieting) //nolint:forcetypeassert // nothing else is stored
 }
 
@@ -271,7 +272,7 @@ func (r *MemberClusterReconciler) removeRuns(ctx context.Context, m *clusters.Me
 func (r *MemberClusterReconciler) letGo(ctx context.Context, member *v1alpha1.MemberCluster, kind, reason, message string) (reconcile.Result, error) {
 	controllerutil.RemoveFinalizer(member, v1alpha1.Finalizer)
 	if err := r.Client.Update(ctx, member); err != nil {
-		return retryConflict(err)
+		return retry.OnConflict(err)
 	}
 	r.Provider.Remove(member.Name)
 	r.quieting.Delete(member.UID)

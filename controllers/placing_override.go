@@ -10,7 +10,9 @@ import (
 
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/controllers/internal/allowance"
 	"github.com/minifleet/minifleet/internal/fit"
+	"github.com/minifleet/minifleet/internal/grant"
 	"github.com/minifleet/minifleet/internal/override"
 	"github.com/minifleet/minifleet/internal/policy"
 	"github.com/minifleet/minifleet/internal/runs"
@@ -19,7 +21,7 @@ import (
 // variants are the MiniCluster as members get it: with overrides it may be another one on each.
 type variants struct {
 	overrides []v1alpha1.ClusterOverride
-	namespace namespaceAllowance           // what overrides may use that the MiniCluster does not
+	namespace grant.Namespace              // what overrides may use that the MiniCluster does not
 	labels    map[string]map[string]string // of members
 
 	mu   sync.Mutex
@@ -75,7 +77,7 @@ func (p *pass) variantOf(member string) *variant {
 // readOverrides keeps the overrides of a placement, with what its namespace allows.
 func (p *pass) readOverrides(ctx context.Context, overrides []v1alpha1.ClusterOverride) (err error) {
 	if p.overrides = overrides; len(overrides) > 0 {
-		p.namespace, err = readNamespaceAllowance(ctx, p.r.Client, p.fmc.Namespace)
+		p.namespace, err = allowance.OfNamespace(ctx, p.r.Client, p.fmc.Namespace)
 	}
 	return err
 }
@@ -89,12 +91,12 @@ func (p *pass) permitOverride(spec *fluxv1alpha2.MiniClusterSpec) error {
 		own[need.Field.String()+need.Why] = true
 	}
 	more := slices.DeleteFunc(policy.Needs(spec, path), func(n policy.Need) bool { return own[n.Field.String()+n.Why] })
-	denied := policy.Denied(more, p.namespace.permissions)
+	denied := policy.Denied(more, p.namespace.Permissions)
 	if len(denied) == 0 {
 		return nil
 	}
 	return fmt.Errorf("overrides of the placement: not allowed: %s. Remove what is named, or allow it in this namespace of the hub: %s",
-		policy.Explain(denied, mostDenied), p.namespace.allow(policy.Permissions(denied)))
+		policy.Explain(denied, grant.MaxDenied), p.namespace.Command(policy.Permissions(denied)))
 }
 
 // gang is the pods that the MiniCluster will have on a member.

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -24,6 +23,8 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/controllers/internal/events"
+	"github.com/minifleet/minifleet/controllers/internal/inflight"
 	"github.com/minifleet/minifleet/gitsource/fetch"
 )
 
@@ -128,32 +129,32 @@ func managerOptions(o Options, scheme *runtime.Scheme) manager.Options {
 // news is what connections have to tell: everything to the MemberCluster controller, and who comes and
 // goes, and where there is other room, to the FleetMiniCluster controller.
 type news struct {
-	members notifier[reconcile.Request]
-	fleet   notifier[mcreconcile.Request]
-	room    notifier[mcreconcile.Request]
+	members events.Notifier[reconcile.Request]
+	fleet   events.Notifier[mcreconcile.Request]
+	room    events.Notifier[mcreconcile.Request]
 }
 
 func (n *news) bring(member string, reachability bool) {
-	n.members.notify(member)
+	n.members.Notify(member)
 	if reachability {
-		n.fleet.notify(member)
+		n.fleet.Notify(member)
 	}
 }
 
 func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, news *news, hubUID string, o Options) error {
 	local := mgr.GetLocalManager()
 	recorder := local.GetEventRecorder("minifleet")
-	passes := &passes{}
+	tracker := &inflight.Tracker{}
 	members := &MemberClusterReconciler{
 		Client: local.GetClient(), Cache: local.GetCache(), APIReader: local.GetAPIReader(), Provider: provider, Namespace: o.Namespace,
-		HubUID: hubUID, Recorder: recorder, Now: o.Now, passes: passes,
+		HubUID: hubUID, Recorder: recorder, Now: o.Now, inflight: tracker,
 	}
 	if err := members.setUp(local, &news.members); err != nil {
 		return fmt.Errorf("setting up the MemberCluster controller: %w", err)
 	}
 	fleet := &FleetMiniClusterReconciler{
 		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: provider, HubUID: hubUID,
-		Recorder: recorder, Now: o.Now, sources: newSources(local.GetAPIReader(), o.FollowInterval, o.Now), passes: passes,
+		Recorder: recorder, Now: o.Now, sources: newSources(local.GetAPIReader(), o.FollowInterval, o.Now), inflight: tracker,
 	}
 	if err := fleet.setUp(mgr, &news.fleet, &news.room, o.Workers); err != nil {
 		return fmt.Errorf("setting up the FleetMiniCluster controller: %w", err)
@@ -174,10 +175,4 @@ func hubIdentity(ctx context.Context, reader client.Reader) (string, error) {
 		return "", fmt.Errorf("reading the identity of the hub, the UID of namespace kube-system: %w", err)
 	}
 	return string(ns.UID), nil
-}
-
-// rateLimiter spaces the retries of one object, so that it is tried again well within a minute of
-// whatever was wrong being mended.
-func rateLimiter[T comparable]() workqueue.TypedRateLimiter[T] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[T](50*time.Millisecond, 30*time.Second)
 }

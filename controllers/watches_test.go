@@ -17,6 +17,7 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/controllers/internal/retry"
 )
 
 // fakeMember is a member that is nothing but caches.
@@ -37,7 +38,7 @@ func watchesOfJobsAndMaps(t *testing.T) (*memberWatches, workqueue.TypedRateLimi
 	w := newMemberWatches()
 	w.add(&batchv1.Job{}, r.onMember)
 	w.add(&corev1.ConfigMap{}, r.onMember)
-	queue := workqueue.NewTypedRateLimitingQueue(rateLimiter[mcreconcile.Request]())
+	queue := workqueue.NewTypedRateLimitingQueue(retry.Limiter[mcreconcile.Request]())
 	t.Cleanup(queue.ShutDown)
 	if err := w.source().Start(t.Context(), queue); err != nil {
 		t.Fatal(err)
