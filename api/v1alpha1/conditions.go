@@ -1,5 +1,7 @@
 package v1alpha1
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // Condition types. Ready, Reconciling and Stalled follow kstatus, so that tools which know Flux CD or
 // kstatus understand MiniFleet's objects; Complete and Failed follow Job, so that `kubectl wait` works.
 const (
@@ -97,3 +99,25 @@ const (
 	ReasonRevisionApplied = "RevisionApplied"
 	ReasonSecretInvalid   = "SecretInvalid"
 )
+
+// GetConditions returns the conditions of the status.
+func (f *FleetMiniCluster) GetConditions() []metav1.Condition { return f.Status.Conditions }
+
+// SetConditions replaces the conditions of the status.
+func (f *FleetMiniCluster) SetConditions(conditions []metav1.Condition) {
+	f.Status.Conditions = conditions
+}
+
+// GetConditions returns the conditions of the status.
+func (s *GitSource) GetConditions() []metav1.Condition { return s.Status.Conditions }
+
+// SetConditions replaces the conditions of the status.
+func (s *GitSource) SetConditions(conditions []metav1.Condition) { s.Status.Conditions = conditions }
+
+// GetConditions returns the conditions of the status.
+func (m *MemberCluster) GetConditions() []metav1.Condition { return m.Status.Conditions }
+
+// SetConditions replaces the conditions of the status.
+func (m *MemberCluster) SetConditions(conditions []metav1.Condition) {
+	m.Status.Conditions = conditions
+}
