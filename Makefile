@@ -128,7 +128,7 @@ packages_with_lab = go list -test -f '{{$$p := .ImportPath}}{{range .Deps}}{{if 
 RACE = $(if $(HAVE_RACE),-race,)
 
 .PHONY: test-unit
-test-unit: race-note ## Run the tests that need no cluster: seconds.
+test-unit: race-note shared-note ## Run the tests that need no cluster: seconds.
 	@lab=$$($(packages_with_lab)); race=$$(go list $(RACE_PACKAGES)); all=$$(go list ./... | { grep -v '^$(MODULE)/e2e' || true; }); \
 		go test $$(comm -23 <(sort <<<"$$all") <(sort -u <<<"$$lab"$$'\n'"$$race")); \
 		racy=$$(comm -23 <(sort <<<"$$race") <(sort <<<"$$lab")); \
@@ -136,7 +136,7 @@ test-unit: race-note ## Run the tests that need no cluster: seconds.
 	@go test -C hack/bench ./...
 
 .PHONY: test-cluster
-test-cluster: $(GINKGO) bin/testcluster build ## Run the tests of single parts against real API servers.
+test-cluster: shared-note $(GINKGO) bin/testcluster build ## Run the tests of single parts against real API servers.
 	$(GINKGO) run --procs $(PROCS) --timeout 20m --silence-skips --succinct $(if $(FOCUS),--focus '$(FOCUS)') ./controllers
 	@go test -p 1 -timeout 20m $$($(packages_with_lab) | { grep -v '/controllers$$' || true; })
 
@@ -145,7 +145,7 @@ test-race: race-note bin/testcluster build ## Run the controllers' tests with th
 	go test -timeout 30m $(RACE) ./controllers/...
 
 .PHONY: test-e2e
-test-e2e: bin/testcluster build ## Run the end-to-end tests of the whole system.
+test-e2e: shared-note bin/testcluster build ## Run the end-to-end tests of the whole system.
 	@# Two packages at once: each has a fleet of its own, and mostly waits.
 	@if [ -d e2e ]; then go test -p 2 -timeout 20m $(if $(E2E),-run '$(E2E)' -v) ./e2e/...; fi
 
@@ -161,6 +161,10 @@ test-flux: ## Run the pods' scripts with the real Flux at FLUX, in namespaces of
 .PHONY: race-note
 race-note:
 	@[ -n "$(HAVE_RACE)" ] || echo "no C compiler, or CGO_ENABLED=0: testing without the race detector"
+
+.PHONY: shared-note
+shared-note:
+	@go test -v -run '^TestShared$$' ./internal/miniclustertest | sed -nE 's/^ +[a-z_]+\.go:[0-9]+: //p'
 
 .PHONY: bench
 bench: ## Run the benchmarks of single packages.

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,12 +21,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/minifleet/minifleet/api/flux/curve"
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
-	"github.com/minifleet/minifleet/hack/lab"
+	"github.com/minifleet/minifleet/internal/miniclustertest"
 	"github.com/minifleet/minifleet/internal/render"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
@@ -295,14 +292,23 @@ func validate(name string, spec *fluxv1alpha2.MiniClusterSpec) field.ErrorList {
 	return fluxv1alpha2.Validate(name, spec, field.NewPath("spec"))
 }
 
+// createRuntimeClass creates the RuntimeClass of pods that have one: admission wants it to be there, with the
+// overhead that the pods have.
+func createRuntimeClass(ctx context.Context, pod *fluxv1alpha2.PodSpec) {
+	GinkgoHelper()
+	if pod.RuntimeClassName == "" {
+		return
+	}
+	overhead := &nodev1.Overhead{PodFixed: pod.Resources}
+	class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: pod.RuntimeClassName}, Handler: "kata", Overhead: overhead}
+	Expect(hub.Create(ctx, class)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) error { return hub.Delete(ctx, class) })
+}
+
 var _ = Describe("Validate", func() {
 	It("accepts nothing that an API server refuses", func(ctx SpecContext) {
 		Expect(validate("lammps", everything())).To(BeEmpty())
-		// Admission wants the RuntimeClass to be there, with the overhead that the pods have.
-		overhead := &nodev1.Overhead{PodFixed: everything().Pod.Resources}
-		class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: everything().Pod.RuntimeClassName}, Handler: "kata", Overhead: overhead}
-		Expect(hub.Create(ctx, class)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) error { return hub.Delete(ctx, class) })
+		createRuntimeClass(ctx, &everything().Pod)
 
 		r := &inquiry{asked: map[string]bool{}}
 		work := make(chan func())
@@ -363,24 +369,14 @@ var _ = Describe("Validate", func() {
 		Expect(len(ready().Message)).To(BeNumerically("<=", sanitize.MaxMessage))
 	})
 
-	It("accepts real MiniClusters, and an API server what they become", func(ctx SpecContext) {
-		root, err := lab.RepositoryRoot()
-		Expect(err).NotTo(HaveOccurred())
-		var paths []string
-		for _, pattern := range []string{"../shared/corpus/*/minicluster.yaml", "internal/render/testdata/*/minicluster.yaml"} {
-			found, err := filepath.Glob(filepath.Join(root, pattern))
-			Expect(err).NotTo(HaveOccurred())
-			paths = append(paths, found...)
-		}
-		Expect(paths).NotTo(BeEmpty())
+	It("accepts MiniClusters of all kinds, and an API server what they become", func(ctx SpecContext) {
 		r := &inquiry{asked: map[string]bool{}}
-		for _, path := range paths {
-			body, err := os.ReadFile(path)
+		for _, m := range slices.Concat(miniclustertest.Own(), sharedManifests()) {
+			decoded, err := m.MiniCluster()
 			Expect(err).NotTo(HaveOccurred())
-			var m fluxv1alpha2.MiniCluster
-			Expect(yaml.Unmarshal(body, &m)).To(Succeed(), path)
-			Expect(validate(m.Name, &m.Spec)).To(BeEmpty(), path)
-			r.ask(ctx, path, m.Name, &m.Spec)
+			Expect(validate(decoded.Name, &decoded.Spec)).To(BeEmpty(), m.Path)
+			createRuntimeClass(ctx, &decoded.Spec.Pod)
+			r.ask(ctx, m.Path, decoded.Name, &decoded.Spec)
 		}
 		r.mustBeEmpty()
 	})

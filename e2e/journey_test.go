@@ -3,13 +3,13 @@ package e2e
 import (
 	"context"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/minifleet/minifleet/hack/lab"
+	"github.com/minifleet/minifleet/internal/miniclustertest"
 )
 
 var _ = Describe("From git push to runs", func() {
@@ -55,27 +55,17 @@ var _ = Describe("From git push to runs", func() {
 		}
 	})
 
-	It("runs real manifests unchanged, privileged ones once their source may", func(ctx SpecContext) {
-		root, err := lab.RepositoryRoot()
-		Expect(err).NotTo(HaveOccurred())
-		corpus := filepath.Join(root, "..", "shared", "corpus")
-		if _, err := os.Stat(corpus); err != nil {
-			Skip("the corpus of real manifests is not beside this repository")
+	It("runs manifests of several kinds unchanged, privileged ones once their source may", func(ctx SpecContext) {
+		newWorld(ctx).runUnchanged(ctx, named(miniclustertest.Own(), "benchmark", "batchraw", "script", "nested"), "nested")
+	})
+
+	It("runs the Flux Operator's examples unchanged, privileged ones once their source may", func(ctx SpecContext) {
+		shared, err := miniclustertest.Shared()
+		if err != nil {
+			Skip("the Flux Operator's examples are not run: " + err.Error())
 		}
-		w := newWorld(ctx)
-		files := map[string]string{}
-		for _, name := range []string{"tests-lammps", "tests-osu-benchmarks", "tests-batch", "tests-singularity"} {
-			body, err := os.ReadFile(filepath.Join(corpus, name, "minicluster.yaml"))
-			Expect(err).NotTo(HaveOccurred())
-			// They are all called flux-sample; a fleet tells MiniClusters apart by name.
-			files[name+".yaml"] = strings.Replace(string(body), "name: flux-sample", "name: "+name, 1)
-		}
-		w.commit("add real ones", files)
-		Eventually(w.ready).WithContext(ctx).WithArguments(ctx, "tests-singularity").Should(Equal("False PolicyDenied"))
-		w.kubectl("patch", "gitsource", w.name, "--type", "merge", "-p", `{"spec":{"allow":["Privileged"]}}`)
-		for _, name := range []string{"tests-lammps", "tests-osu-benchmarks", "tests-batch", "tests-singularity"} {
-			Eventually(w.line).WithContext(ctx).WithArguments(ctx, name).Should(HavePrefix("True Synced Healthy 1/1"), name)
-		}
+		newWorld(ctx).runUnchanged(ctx,
+			named(shared, "tests-lammps", "tests-osu-benchmarks", "tests-batch", "tests-singularity"), "tests-singularity")
 	})
 
 	It("removes from every member what is deleted from Git", func(ctx SpecContext) {
@@ -138,6 +128,37 @@ var _ = Describe("From git push to runs", func() {
 		Eventually(w.line).WithArguments(ctx, "after").Should(HavePrefix("True Synced Healthy"))
 	})
 })
+
+// named are those manifests that have one of the names, of which none is missing.
+func named(manifests []miniclustertest.Manifest, names ...string) []miniclustertest.Manifest {
+	GinkgoHelper()
+	var found []miniclustertest.Manifest
+	for _, m := range manifests {
+		if slices.Contains(names, m.Name) {
+			found = append(found, m)
+		}
+	}
+	Expect(found).To(HaveLen(len(names)))
+	return found
+}
+
+// runUnchanged commits manifests, each with its own name for that of its MiniCluster, since those of some are
+// all the same, and waits until all have run. The one called privileged is denied until its source may have it.
+func (w *world) runUnchanged(ctx context.Context, manifests []miniclustertest.Manifest, privileged string) {
+	GinkgoHelper()
+	files := map[string]string{}
+	for _, m := range manifests {
+		decoded, err := m.MiniCluster()
+		Expect(err).NotTo(HaveOccurred())
+		files[m.Name+".yaml"] = strings.Replace(string(m.Text), "name: "+decoded.Name+"\n", "name: "+m.Name+"\n", 1)
+	}
+	w.commit("add manifests", files)
+	Eventually(w.ready).WithContext(ctx).WithArguments(ctx, privileged).Should(Equal("False PolicyDenied"))
+	w.kubectl("patch", "gitsource", w.name, "--type", "merge", "-p", `{"spec":{"allow":["Privileged"]}}`)
+	for _, m := range manifests {
+		Eventually(w.line).WithContext(ctx).WithArguments(ctx, m.Name).Should(HavePrefix("True Synced Healthy 1/1"), m.Name)
+	}
+}
 
 // leftovers lists what members still have of a MiniCluster.
 func (w *world) leftovers(ctx context.Context, name string) []string {

@@ -2,8 +2,6 @@ package policy_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/yaml"
 
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/miniclustertest"
 	"github.com/minifleet/minifleet/internal/policy"
 )
 
@@ -261,36 +259,49 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestCorpus says which of upstream's manifests need what. All others run without any permission.
-func TestCorpus(t *testing.T) {
-	want := map[string][]string{
+// TestManifests says which manifests need what. All others run without any permission.
+func TestManifests(t *testing.T) {
+	needManifests(t, miniclustertest.Own(), map[string][]string{
+		"nested": {
+			"Privileged spec.containers[0].securityContext.privileged",
+			"Privileged spec.containers[0].securityContext.capabilities.add[0]",
+		},
+		"placement": {
+			"ServiceAccount spec.pod.serviceAccountName", "ServiceAccountToken spec.pod.automountServiceAccountToken",
+			"HostNamespaces spec.pod.hostIPC", "HostNamespaces spec.pod.hostPID",
+		},
+		"servicefields": {"HostPath spec.services[0].volumes[originals].hostPath"},
+		"sidecar":       {"ServiceAccount spec.pod.serviceAccountName"},
+		"view":          {"RunAsRoot spec.flux.container.securityContext.runAsUser"},
+		"volumes":       {"HostPath spec.containers[0].volumes[index].hostPath"},
+	})
+}
+
+func TestSharedManifests(t *testing.T) {
+	shared, err := miniclustertest.Shared()
+	if err != nil {
+		t.Skipf("what these need is not compared: %v", err)
+	}
+	needManifests(t, shared, map[string][]string{
 		"elasticity-basic":               {"HostPath spec.containers[0].volumes[data].hostPath"},
 		"machine-learning-pytorch":       {"Privileged spec.containers[0].securityContext.privileged"},
 		"storage-aws-somospie-s3fs-fuse": {"Privileged spec.containers[0].securityContext.privileged"},
 		"tests-singularity":              {"Privileged spec.containers[0].securityContext.privileged"},
-	}
-	paths, err := filepath.Glob("../../../shared/corpus/*/minicluster.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(paths) == 0 {
-		t.Skip("there are no upstream manifests beside this repository")
-	}
-	for _, path := range paths {
-		name := filepath.Base(filepath.Dir(path))
-		t.Run(name, func(t *testing.T) {
-			data, err := os.ReadFile(path)
+	})
+}
+
+func needManifests(t *testing.T, manifests []miniclustertest.Manifest, want map[string][]string) {
+	t.Helper()
+	for _, m := range manifests {
+		t.Run(m.Name, func(t *testing.T) {
+			decoded, err := m.MiniCluster()
 			if err != nil {
 				t.Fatal(err)
 			}
-			var m fluxv1alpha2.MiniCluster
-			if err := yaml.Unmarshal(data, &m); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want[name], list(policy.Needs(&m.Spec, field.NewPath("spec")))); diff != "" {
+			if diff := cmp.Diff(want[m.Name], list(policy.Needs(&decoded.Spec, field.NewPath("spec")))); diff != "" {
 				t.Errorf("needs (-want +got):\n%s", diff)
 			}
-			delete(want, name)
+			delete(want, m.Name)
 		})
 	}
 	for name := range want {

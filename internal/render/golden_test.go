@@ -12,22 +12,31 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"github.com/minifleet/minifleet/internal/miniclustertest"
 	"github.com/minifleet/minifleet/internal/render"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// TestGolden compares what is rendered of testdata/NAME/minicluster.yaml with rendered.yaml beside it,
-// and with the scripts in the folder of that name, which is where to read them.
+// TestGolden compares what is rendered of ../miniclustertest/manifests/NAME.yaml with testdata/NAME/rendered.yaml,
+// and with the scripts in testdata/NAME/files, which is where to read them. Manifests that would only repeat
+// what others show have no such directory.
 func TestGolden(t *testing.T) {
-	manifests, err := filepath.Glob("testdata/*/minicluster.yaml")
-	if err != nil || len(manifests) == 0 {
-		t.Fatalf("no manifests: %v", err)
+	manifests := map[string]miniclustertest.Manifest{}
+	for _, m := range miniclustertest.Own() {
+		manifests[m.Name] = m
 	}
-	for _, manifest := range manifests {
-		directory := filepath.Dir(manifest)
+	directories := glob(t, "testdata/*")
+	if len(directories) == 0 {
+		t.Fatal("there are no golden files")
+	}
+	for _, directory := range directories {
 		t.Run(filepath.Base(directory), func(t *testing.T) {
-			bundle := mustRender(t, load(t, manifest))
+			m, known := manifests[filepath.Base(directory)]
+			if !known {
+				t.Fatal("there is no such manifest")
+			}
+			bundle := mustRender(t, load(t, m))
 			want := readFiles(t, directory)
 			got := goldenFiles(t, bundle)
 			if *update {

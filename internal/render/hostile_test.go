@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/minifleet/minifleet/internal/miniclustertest"
 	"github.com/minifleet/minifleet/internal/render"
 )
 
@@ -226,19 +227,22 @@ func eachStringOfMap(v reflect.Value, path string, visit func(path string, set f
 	})
 }
 
-// TestShellcheck checks the scripts of the golden MiniClusters and of the corpus. The pieces of shell
-// that the spec holds are not ours to check.
+// TestShellcheck checks the scripts of all manifests. The pieces of shell that the spec holds are not ours
+// to check.
 func TestShellcheck(t *testing.T) {
 	shellcheck, err := exec.LookPath("shellcheck")
 	if err != nil {
 		t.Skip("shellcheck is not installed: apt-get install shellcheck")
 	}
-	manifests := slices.Concat(glob(t, "testdata/*/minicluster.yaml"), glob(t, corpus+"/*/minicluster.yaml"))
+	shared, err := miniclustertest.Shared()
+	if err != nil {
+		t.Logf("only the scripts of our own manifests are checked: %v", err)
+	}
 	directory := t.TempDir()
 	var scripts []string
-	for i, manifest := range manifests {
-		for name, text := range mustRender(t, load(t, manifest)).ConfigMap.Data {
-			file := filepath.Join(directory, fmt.Sprintf("%d-%s-%s", i, filepath.Base(filepath.Dir(manifest)), name))
+	for i, m := range slices.Concat(miniclustertest.Own(), shared) {
+		for name, text := range mustRender(t, load(t, m)).ConfigMap.Data {
+			file := filepath.Join(directory, fmt.Sprintf("%d-%s-%s", i, m.Name, name))
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -259,6 +263,7 @@ var ours = regexp.MustCompile(`^(flux-.*|load-.*|wait-[0-9]+|start-[0-9]+)\.sh$`
 var shellcheckExcluded = map[string]string{
 	"SC1090": "files that are sourced are elsewhere",
 	"SC1091": "files that are sourced are elsewhere",
+	"SC2054": "flux start --wrap wants commas between its words",
 	"SC2034": "some variables are for users' shell",
 	"SC2016": "some shell is for another shell",
 	"SC2120": "a broker without a program is meant",

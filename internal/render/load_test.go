@@ -2,27 +2,21 @@ package render_test
 
 import (
 	"bytes"
-	"os"
 	"testing"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/minifleet/minifleet/api/flux/curve"
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/internal/fleet"
+	"github.com/minifleet/minifleet/internal/miniclustertest"
 	"github.com/minifleet/minifleet/internal/render"
 )
 
-// load reads a MiniCluster manifest as the Input of a run.
-func load(t *testing.T, file string) render.Input {
+// load is a MiniCluster manifest as the Input of a run.
+func load(t *testing.T, m miniclustertest.Manifest) render.Input {
 	t.Helper()
-	text, err := os.ReadFile(file)
+	manifest, err := m.MiniCluster()
 	if err != nil {
 		t.Fatal(err)
-	}
-	var manifest fluxv1alpha2.MiniCluster
-	if err := yaml.Unmarshal(text, &manifest); err != nil {
-		t.Fatalf("%s: %v", file, err)
 	}
 	return input(manifest)
 }

@@ -17,29 +17,23 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/miniclustertest"
 )
 
-// corpus is a folder of real MiniClusters, each with the Job that the Flux Operator makes of it. It is
-// not part of the repository.
-const corpus = "../../../shared/corpus"
-
-// TestParity compares our Job of each MiniCluster of the corpus with the Flux Operator's, in all that a
-// pod can notice. What differs on purpose is taken out by the deviations, each with its reason.
+// TestParity compares our Job of each of the Flux Operator's examples with its own, in all that a pod can
+// notice. What differs on purpose is taken out by the deviations, each with its reason.
 func TestParity(t *testing.T) {
-	manifests, err := filepath.Glob(corpus + "/*/minicluster.yaml")
+	shared, err := miniclustertest.Shared()
 	if err != nil {
-		t.Fatal(err)
-	}
-	if len(manifests) == 0 {
-		t.Skipf("no corpus of the Flux Operator's Jobs at %s", corpus)
+		t.Skipf("our Jobs are not compared with the Flux Operator's: %v", err)
 	}
 	used := map[string]bool{}
-	for _, manifest := range manifests {
-		t.Run(filepath.Base(filepath.Dir(manifest)), func(t *testing.T) {
-			in := load(t, manifest)
+	for _, m := range shared {
+		t.Run(m.Name, func(t *testing.T) {
+			in := load(t, m)
 			in.RunID = ""
 			job := mustRender(t, in).Job
-			text, err := os.ReadFile(filepath.Join(filepath.Dir(manifest), "job.json"))
+			text, err := os.ReadFile(filepath.Join(filepath.Dir(m.Path), "job.json"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +53,7 @@ func TestParity(t *testing.T) {
 	}
 	for _, d := range deviations {
 		if !used[d.reason] {
-			t.Errorf("no MiniCluster of the corpus needs the deviation: %s", d.reason)
+			t.Errorf("no example needs the deviation: %s", d.reason)
 		}
 	}
 }

@@ -1,3 +1,3 @@
 program=(
-  snakemake --cores 4
+  workflow run --slots 4
 )

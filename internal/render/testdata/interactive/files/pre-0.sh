@@ -1,1 +1,1 @@
-dnf install -y python3
+install-tools python3

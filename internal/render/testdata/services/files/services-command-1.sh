@@ -1,1 +1,1 @@
-track --listen 0.0.0.0:9000 --database localhost:27017
+track --listen 0.0.0.0:9000 --database localhost:5432

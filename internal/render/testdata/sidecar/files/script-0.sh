@@ -1,5 +1,5 @@
 cat > /tmp/custom-entrypoint.sh <<END
 #!/bin/bash
-curl -s http://web && echo "task \${FLUX_TASK_RANK} of $(hostname)"
+ask http://web && echo "task \${FLUX_TASK_RANK} of $(hostname)"
 END
 chmod +x /tmp/custom-entrypoint.sh

@@ -1,1 +1,1 @@
-apt-get install -y jq
+install-tools jq

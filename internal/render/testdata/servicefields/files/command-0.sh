@@ -1,0 +1,4 @@
+program=(
+  flux submit -N 1 -n 1 --quiet --watch
+  render --album 2026
+)

@@ -1,0 +1,1 @@
+/bin/bash /tmp/custom-entrypoint.sh

@@ -1,0 +1,5 @@
+cat > /tmp/custom-entrypoint.sh <<END
+#!/bin/sh
+exec thumbnails --watch /srv
+END
+chmod +x /tmp/custom-entrypoint.sh

@@ -1,0 +1,4 @@
+program=(
+  flux submit -n 1 --quiet --watch
+  index --from /shelves --into /index
+)
