@@ -5,6 +5,7 @@ package miniclustertest
 import (
 	"embed"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,7 +64,8 @@ func Shared() ([]Manifest, error) {
 		return nil, err
 	}
 	corpus := filepath.Join(filepath.Dir(root), "shared", "corpus")
-	paths, err := filepath.Glob(filepath.Join(corpus, "*", "minicluster.yaml"))
+	examples := os.DirFS(corpus)
+	paths, err := fs.Glob(examples, "*/minicluster.yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -72,11 +74,11 @@ func Shared() ([]Manifest, error) {
 	}
 	var shared []Manifest
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
+		text, err := fs.ReadFile(examples, path)
 		if err != nil {
 			return nil, err
 		}
-		shared = append(shared, Manifest{Name: filepath.Base(filepath.Dir(path)), Path: path, Text: text})
+		shared = append(shared, Manifest{Name: filepath.Dir(path), Path: filepath.Join(corpus, path), Text: text})
 	}
 	return shared, nil
 }
