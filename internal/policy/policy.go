@@ -46,15 +46,6 @@ func Permissions(needs []Need) []v1alpha1.Permission {
 	return slices.Compact(all)
 }
 
-// Check returns a problem for each need that allowed does not cover, for callers that collect field errors.
-func Check(needs []Need, allowed []v1alpha1.Permission) field.ErrorList {
-	var errs field.ErrorList
-	for _, n := range Denied(needs, allowed) {
-		errs = append(errs, field.Forbidden(n.Field, n.Says()))
-	}
-	return errs
-}
-
 // Says is the need in words, without its field.
 func (n Need) Says() string {
 	return fmt.Sprintf("%s, which takes the permission %s", n.Why, n.Permission)
