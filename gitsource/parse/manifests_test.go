@@ -73,7 +73,7 @@ func dropObsolete(spec map[string]any) {
 	}
 }
 
-// prune removes what a decoder may leave out, zero values and what holds only them, and writes numbers as
+// prune removes what a decoder may omit, zero values and what holds only them, and writes numbers as
 // text, since a quantity such as cpu may be written as either.
 func prune(v any) any {
 	switch v := v.(type) {

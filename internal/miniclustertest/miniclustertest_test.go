@@ -45,7 +45,7 @@ var refused = map[string]func(*fluxv1alpha2.MiniClusterSpec){
 // TestEveryFieldIsSet fails for a field of the spec that none of our own manifests sets: set it in the one
 // that it fits.
 func TestEveryFieldIsSet(t *testing.T) {
-	fields := leaves(reflect.TypeFor[fluxv1alpha2.MiniClusterSpec](), "spec")
+	fields := leafFields(reflect.TypeFor[fluxv1alpha2.MiniClusterSpec](), "spec")
 	if len(fields) < 128 {
 		t.Fatalf("the spec has only the fields %q", fields)
 	}
@@ -55,7 +55,7 @@ func TestEveryFieldIsSet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, path := range setLeaves(reflect.ValueOf(decoded.Spec), "spec") {
+		for _, path := range setFields(reflect.ValueOf(decoded.Spec), "spec") {
 			set[path] = true
 		}
 	}
@@ -72,7 +72,7 @@ func TestEveryFieldIsSet(t *testing.T) {
 }
 
 func TestRefusedFieldsAreRefused(t *testing.T) {
-	fields := leaves(reflect.TypeFor[fluxv1alpha2.MiniClusterSpec](), "spec")
+	fields := leafFields(reflect.TypeFor[fluxv1alpha2.MiniClusterSpec](), "spec")
 	for path, set := range refused {
 		t.Run(path, func(t *testing.T) {
 			if !slices.Contains(fields, path) {
@@ -116,37 +116,37 @@ func ours(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t.PkgPath() == reflect.TypeFor[fluxv1alpha2.MiniClusterSpec]().PkgPath()
 }
 
-// leaves are the paths of the fields of a type that hold no fields of ours. Elements of lists and maps are [].
-func leaves(t reflect.Type, path string) []string {
+// leafFields are the paths of the fields of a type that hold no fields of ours. Elements of lists and maps are [].
+func leafFields(t reflect.Type, path string) []string {
 	switch {
 	case ours(t):
 		var all []string
 		for f := range t.Fields() {
-			all = append(all, leaves(f.Type, path+"."+fieldName(f))...)
+			all = append(all, leafFields(f.Type, path+"."+fieldName(f))...)
 		}
 		return all
 	case (t.Kind() == reflect.Slice || t.Kind() == reflect.Map) && ours(t.Elem()):
-		return leaves(t.Elem(), path+"[]")
+		return leafFields(t.Elem(), path+"[]")
 	}
 	return []string{path}
 }
 
-// setLeaves are the paths of leaves that are not zero.
-func setLeaves(v reflect.Value, path string) []string {
+// setFields are the paths of leafFields that are not zero.
+func setFields(v reflect.Value, path string) []string {
 	t := v.Type()
 	var all []string
 	switch {
 	case ours(t):
 		for f := range t.Fields() {
-			all = append(all, setLeaves(v.FieldByIndex(f.Index), path+"."+fieldName(f))...)
+			all = append(all, setFields(v.FieldByIndex(f.Index), path+"."+fieldName(f))...)
 		}
 	case t.Kind() == reflect.Slice && ours(t.Elem()):
 		for i := range v.Len() {
-			all = append(all, setLeaves(v.Index(i), path+"[]")...)
+			all = append(all, setFields(v.Index(i), path+"[]")...)
 		}
 	case t.Kind() == reflect.Map && ours(t.Elem()):
 		for _, key := range v.MapKeys() {
-			all = append(all, setLeaves(v.MapIndex(key), path+"[]")...)
+			all = append(all, setFields(v.MapIndex(key), path+"[]")...)
 		}
 	case !v.IsZero():
 		all = append(all, path)

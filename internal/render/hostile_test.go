@@ -263,7 +263,7 @@ var ours = regexp.MustCompile(`^(flux-.*|load-.*|wait-[0-9]+|start-[0-9]+)\.sh$`
 var shellcheckExcluded = map[string]string{
 	"SC1090": "files that are sourced are elsewhere",
 	"SC1091": "files that are sourced are elsewhere",
-	"SC2054": "flux start --wrap wants commas between its words",
+	"SC2054": "flux start --wrap wants commas between its arguments",
 	"SC2034": "some variables are for users' shell",
 	"SC2016": "some shell is for another shell",
 	"SC2120": "a broker without a program is meant",
