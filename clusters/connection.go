@@ -131,6 +131,12 @@ func (c *connection) session(ctx context.Context) (bool, error) {
 	if err := c.contact(ctx, m); err != nil {
 		return false, err
 	}
+	if c.snapshot().Reason == v1alpha1.ReasonForbidden {
+		// Caches fill with lists alone. The member would engage, be refused a watch, and be lost again.
+		if err := m.checkWatches(ctx); err != nil {
+			return false, err
+		}
+	}
 	if err := m.engage(ctx, engageTimeout); err != nil {
 		return false, err
 	}
@@ -179,6 +185,7 @@ func (c *connection) watch(ctx context.Context, m *Member) error {
 	ticker := time.NewTicker(http1Interval)
 	defer ticker.Stop()
 	for {
+		check := m.checkWatches
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -187,14 +194,16 @@ func (c *connection) watch(ctx context.Context, m *Member) error {
 			if !m.line.http1.Load() {
 				continue
 			}
+			check = m.checkLists // a watch would cost a connection each time
 		}
-		if err := c.probe(ctx, m); err != nil {
+		if err := c.probe(ctx, m, check); err != nil {
 			return err
 		}
 	}
 }
 
-func (c *connection) probe(ctx context.Context, m *Member) error {
+// probe asks the member who it is, and whether what the check asks for is still allowed.
+func (c *connection) probe(ctx context.Context, m *Member, check func(context.Context) error) error {
 	var err error
 	for range probesToLose {
 		var uid string
@@ -202,7 +211,7 @@ func (c *connection) probe(ctx context.Context, m *Member) error {
 			if uid != m.UID {
 				return wrongCluster(m.UID, uid)
 			}
-			if err = m.listable(ctx); err == nil {
+			if err = check(ctx); err == nil {
 				return nil
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +16,7 @@ import (
 	"github.com/minifleet/minifleet/internal/fleet"
 )
 
-// DeleteRun deletes a Job in the foreground: the Job stays until its pods are gone, so that its absence
+// DeleteRun deletes a Job in the foreground: the Job stays until its pods are deleted, so that its absence
 // proves theirs. Only the very Job that was observed is deleted.
 func (m *Member) DeleteRun(ctx context.Context, job *batchv1.Job) error {
 	if !job.DeletionTimestamp.IsZero() {
@@ -26,33 +25,40 @@ func (m *Member) DeleteRun(ctx context.Context, job *batchv1.Job) error {
 	return m.delete(ctx, job)
 }
 
-// Cleanup deletes all objects of this origin in a namespace, the Job first, in the foreground. It reads
-// the member itself, not the cache, and says whether nothing is left.
+// Cleanup deletes all objects of this origin in a namespace, the Job first, in the foreground, and all else when its
+// pods and those of services are deleted. It reads the member itself, not the cache, and says whether nothing is left.
 //
 // Where over is given, a run that it does not call over is left alone, with all that there is: it has begun since
-// the one who asks for this has looked, which may be long ago by now.
-func (m *Member) Cleanup(ctx context.Context, namespace, name string, origin fleet.Origin, over func(runID string) bool) (gone bool, err error) {
+// the caller read what it decided this by, which may be long ago by now.
+func (m *Member) Cleanup(ctx context.Context, namespace, name string, origin fleet.Origin, over func(runID string) bool) (done bool, err error) {
 	if err := m.Verify(ctx); err != nil {
 		return false, err
 	}
-	jobs, err := m.cleanupKind(ctx, &batchv1.JobList{}, namespace, name, origin, over)
-	if err == nil && jobs == 0 {
-		jobs, err = m.cleanupUnlabelled(ctx, types.NamespacedName{Namespace: namespace, Name: name}, origin)
-	}
-	pods, podsErr := m.cleanupKind(ctx, &corev1.PodList{}, namespace, name, origin, over)
-	if err = errors.Join(err, podsErr); err != nil || jobs+pods > 0 {
-		// Pods that still run may need their scripts; these follow when the pods are gone.
+	running, err := m.cleanupKinds(ctx, true, namespace, name, origin, over)
+	if err != nil || running > 0 {
 		return false, err
 	}
-	left := 0
+	rest, err := m.cleanupKinds(ctx, false, namespace, name, origin, over)
+	return rest == 0 && err == nil, err
+}
+
+// cleanupKinds deletes the objects of the kinds that run pods, or of those that do not, and returns how many there
+// were.
+func (m *Member) cleanupKinds(ctx context.Context, runs bool, namespace, name string, origin fleet.Origin, over func(string) bool) (int, error) {
+	all := 0
 	var errs []error
-	for _, list := range []client.ObjectList{&corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}} {
-		n, err := m.cleanupKind(ctx, list, namespace, name, origin, over)
-		left += n
+	for _, k := range owned {
+		if k.runs != runs {
+			continue
+		}
+		n, err := m.cleanupKind(ctx, k.list(), namespace, name, origin, over)
+		if _, isJob := k.object().(*batchv1.Job); isJob && n == 0 && err == nil {
+			n, err = m.cleanupUnlabelled(ctx, types.NamespacedName{Namespace: namespace, Name: name}, origin)
+		}
+		all += n
 		errs = append(errs, err)
 	}
-	err = errors.Join(errs...)
-	return left == 0 && err == nil, err
+	return all, errors.Join(errs...)
 }
 
 // cleanupUnlabelled deletes the Job of this name, should its labels have been taken off.
@@ -104,12 +110,12 @@ func (m *Member) delete(ctx context.Context, obj client.Object) error {
 		policy = metav1.DeletePropagationForeground
 	}
 	err := m.GetClient().Delete(ctx, obj, client.Preconditions{UID: &uid}, client.PropagationPolicy(policy))
-	return client.IgnoreNotFound(ignoreGoneUID(err))
+	return client.IgnoreNotFound(ignoreOtherUID(err))
 }
 
-// ignoreGoneUID drops the conflict that says that the object of this UID is gone and another one has its
-// name; the next look finds out whose that is.
-func ignoreGoneUID(err error) error {
+// ignoreOtherUID drops the conflict that says that the object of this UID is deleted and another one has its
+// name; whoever reads it next finds out whose that is.
+func ignoreOtherUID(err error) error {
 	if apierrors.IsConflict(err) {
 		return nil
 	}

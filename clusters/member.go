@@ -10,12 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -34,13 +32,8 @@ const (
 	probeTimeout = 5 * time.Second
 )
 
-// syncInterval is how often it is looked whether caches have been filled.
+// syncInterval is how often caches are polled until they have been filled.
 const syncInterval = 5 * time.Millisecond
-
-// owned are the kinds that MiniFleet creates on members; the caches hold these, and of these only objects
-// with our label, so that memory does not depend on what else the member holds. Of Pods these are the ones
-// that MiniFleet creates itself, for services: those of Jobs do not bear the label.
-var owned = []client.Object{&batchv1.Job{}, &corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Service{}, &corev1.Pod{}}
 
 // Member is an engaged member: its client, its caches, and its identity.
 type Member struct {
@@ -58,21 +51,6 @@ type Member struct {
 	verified atomic.Int64 // the number of dials after which the identity was last checked
 	capacity *capacity
 	copying  sync.Map // a lock for each copy that was ever written
-}
-
-// restMapper knows the few kinds that are used on members, so that no discovery is needed, which a sick
-// member answers slowly.
-func restMapper() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, batchv1.SchemeGroupVersion})
-	// The cache of a single namespace asks about lists, too: those that are read from it.
-	for _, kind := range []string{"ConfigMap", "ConfigMapList", "Secret", "SecretList", "Service", "Pod", "Event"} {
-		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
-	}
-	for _, kind := range []string{"Namespace", "Node"} {
-		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeRoot)
-	}
-	m.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
-	return m
 }
 
 func newMember(name string, spec v1alpha1.MemberClusterSpec, cfg *rest.Config, now func() time.Time) (*Member, error) {
@@ -110,7 +88,7 @@ func (m *Member) identify(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	var ns corev1.Namespace
-	err := m.GetAPIReader().Get(ctx, client.ObjectKey{Name: "kube-system"}, &ns)
+	err := m.GetAPIReader().Get(ctx, client.ObjectKey{Name: identityNamespace}, &ns)
 	if apierrors.IsForbidden(err) && m.Spec.Namespace != "" {
 		err = m.GetAPIReader().Get(ctx, client.ObjectKey{Name: m.Spec.Namespace}, &ns)
 	}
@@ -177,8 +155,8 @@ func (m *Member) mayCreateNamespaces() bool {
 // later never wait for this member.
 func (m *Member) engage(ctx context.Context, timeout time.Duration) error {
 	filled := make([]func() bool, len(owned))
-	for i, obj := range owned {
-		informer, err := m.GetCache().GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+	for i, k := range owned {
+		informer, err := m.GetCache().GetInformer(ctx, k.object(), cache.BlockUntilSynced(false))
 		if err != nil {
 			return err
 		}
@@ -187,7 +165,7 @@ func (m *Member) engage(ctx context.Context, timeout time.Duration) error {
 	go func() { _ = m.Start(ctx) }() // it ends with its context
 	syncing, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	// WaitForCacheSync alone looks ten times a second, which is most of the time that it takes.
+	// WaitForCacheSync alone polls ten times a second, which is most of the time that it takes.
 	_ = wait.PollUntilContextCancel(syncing, syncInterval, true, func(context.Context) (bool, error) {
 		return !slices.ContainsFunc(filled, func(synced func() bool) bool { return !synced() }), nil
 	})
@@ -199,29 +177,10 @@ func (m *Member) engage(ctx context.Context, timeout time.Duration) error {
 
 // syncError finds out why the caches do not fill; the caches keep that to themselves.
 func (m *Member) syncError(ctx context.Context) error {
-	if err := m.listable(ctx); err != nil {
+	if err := m.checkLists(ctx); err != nil {
 		return connectionError(err)
 	}
 	return &Error{Reason: v1alpha1.ReasonUnreachable, Err: errors.New("the member answers, but its objects could not be listed in time")}
-}
-
-// listable asks for one object of each kind that the caches hold.
-func (m *Member) listable(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	var jobs batchv1.JobList
-	var maps corev1.ConfigMapList
-	var secrets corev1.SecretList
-	var services corev1.ServiceList
-	var pods corev1.PodList
-	for _, list := range []client.ObjectList{&jobs, &maps, &secrets, &services, &pods} {
-		err := m.GetAPIReader().List(ctx, list, client.InNamespace(m.Spec.Namespace), client.Limit(1),
-			client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (m *Member) close() { m.http.CloseIdleConnections() }

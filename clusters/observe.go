@@ -3,9 +3,9 @@ package clusters
 import (
 	"context"
 	"errors"
+	"reflect"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -87,18 +87,7 @@ func (m *Member) getLive(ctx context.Context, key types.NamespacedName, into cli
 	return err
 }
 
-// emptyLike returns an empty object of the kind of obj, which is one of the owned kinds.
+// emptyLike returns an empty object of the kind of obj.
 func emptyLike(obj client.Object) client.Object {
-	switch obj.(type) {
-	case *corev1.Secret:
-		return &corev1.Secret{}
-	case *corev1.ConfigMap:
-		return &corev1.ConfigMap{}
-	case *corev1.Service:
-		return &corev1.Service{}
-	case *corev1.Pod:
-		return &corev1.Pod{}
-	default:
-		return &batchv1.Job{}
-	}
+	return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object) //nolint:forcetypeassert // it has the type of obj
 }

@@ -110,7 +110,7 @@ func (m *Member) Find(ctx context.Context, kind string, key types.NamespacedName
 // member. The error is a *CopyConflict where the name is in use there.
 func (m *Member) CheckCopy(ctx context.Context, source client.Object, namespace string, user fleet.Origin) error {
 	want := copyOf(source, namespace, user)
-	have, err := m.cached(ctx, want)
+	have, err := m.cachedCopy(ctx, want)
 	if err == nil && have == nil {
 		have, err = m.Find(ctx, ReferenceKind(want), client.ObjectKeyFromObject(want))
 	}
@@ -128,7 +128,7 @@ func (m *Member) EnsureCopy(ctx context.Context, source client.Object, namespace
 		return "", err
 	}
 	want := copyOf(source, namespace, user)
-	have, err := m.cached(ctx, want)
+	have, err := m.cachedCopy(ctx, want)
 	if err != nil {
 		return "", err
 	}
@@ -401,7 +401,7 @@ func copyConflict(want, have client.Object, hubUID string) *CopyConflict {
 }
 
 // cached returns what the cache has under the name of an object, or nil.
-func (m *Member) cached(ctx context.Context, want client.Object) (client.Object, error) {
+func (m *Member) cachedCopy(ctx context.Context, want client.Object) (client.Object, error) {
 	have := EmptyReference(ReferenceKind(want))
 	err := m.GetClient().Get(ctx, client.ObjectKeyFromObject(want), have)
 	if apierrors.IsNotFound(err) {

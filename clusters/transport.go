@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"path"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,15 +104,7 @@ func cacheRefused(req *http.Request, code int) bool {
 	case http.StatusGone, http.StatusTooManyRequests, http.StatusUnprocessableEntity:
 		return false
 	}
-	if req.Method != http.MethodGet || code < http.StatusBadRequest {
-		return false
-	}
-	switch path.Base(req.URL.Path) {
-	case "jobs", "configmaps", "secrets", "services":
-		return true
-	default:
-		return false
-	}
+	return req.Method == http.MethodGet && code >= http.StatusBadRequest && isOwnedList(req.URL.Path)
 }
 
 // WrappedRoundTripper lets client-go find the transport below.

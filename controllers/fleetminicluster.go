@@ -96,17 +96,22 @@ func (r *FleetMiniClusterReconciler) setUp(mgr mcmanager.Manager, news, room *ev
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			MaxConcurrentReconciles: workers, RateLimiter: retry.Limiter[mcreconcile.Request](), LogConstructor: quiet(mgr.GetLogger()),
 		})
-	members.add(&batchv1.Job{}, r.onMember)
 	// Of these the hub need not be told that they are there: it has just made them, or it looks at everything
 	// on a member that connects. Of a copy it may not know the users any more.
 	edits := predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return len(clusters.CopyUsers(e.Object)) > 0 },
 		UpdateFunc: func(e event.UpdateEvent) bool { return !clusters.OnlyUsersChanged(e.ObjectOld, e.ObjectNew) },
 	}
-	for _, kind := range []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Service{}} {
-		members.add(kind, r.onMember, edits)
+	for _, kind := range clusters.OwnedKinds() {
+		switch kind.(type) {
+		case *batchv1.Job:
+			members.add(kind, r.onMember)
+		case *corev1.Pod:
+			members.add(kind, r.onMember, servicesGone)
+		default:
+			members.add(kind, r.onMember, edits)
+		}
 	}
-	members.add(&corev1.Pod{}, r.onMember, servicesGone)
 	return errors.Join(b.Complete(r), mgr.Add(members))
 }
 
