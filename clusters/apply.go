@@ -119,12 +119,12 @@ func (m *Member) Apply(ctx context.Context, want client.Object, origin fleet.Ori
 		return false, err
 	}
 	want = stamped(want)
-	err = m.create(ctx, want.DeepCopyObject().(client.Object)) //nolint:forcetypeassert // a copy has the type of its original
+	err = m.Create(ctx, want.DeepCopyObject().(client.Object)) //nolint:forcetypeassert // a copy has the type of its original
 	if !apierrors.IsAlreadyExists(err) {
 		return err == nil, err
 	}
 	have := emptyLike(want)
-	if err := m.getLive(ctx, client.ObjectKeyFromObject(want), have); err != nil {
+	if err := m.GetLive(ctx, client.ObjectKeyFromObject(want), have); err != nil {
 		return false, err
 	}
 	if !origin.Owns(have) {
@@ -136,7 +136,7 @@ func (m *Member) Apply(ctx context.Context, want client.Object, origin fleet.Ori
 	// The UID makes the patch fail should the object be another one by now.
 	want.SetUID(have.GetUID())
 	want.SetResourceVersion("")
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()
 	return true, m.GetClient().Patch(ctx, want, client.Apply, //nolint:staticcheck // applies typed objects as they were rendered
 		client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership)
@@ -181,7 +181,7 @@ func (m *Member) StartRun(ctx context.Context, want *batchv1.Job, origin fleet.O
 		return nil, err
 	}
 	job := want.DeepCopy()
-	err := m.create(ctx, job)
+	err := m.Create(ctx, job)
 	if err == nil {
 		return job, nil
 	}
@@ -189,7 +189,7 @@ func (m *Member) StartRun(ctx context.Context, want *batchv1.Job, origin fleet.O
 		return nil, err
 	}
 	var have batchv1.Job
-	if err := m.getLive(ctx, client.ObjectKeyFromObject(want), &have); err != nil {
+	if err := m.GetLive(ctx, client.ObjectKeyFromObject(want), &have); err != nil {
 		return nil, err
 	}
 	if !origin.Owns(&have) {
@@ -214,16 +214,17 @@ func (m *Member) AdjustRun(ctx context.Context, job *batchv1.Job, size int32, su
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:"%t"}},"spec":{"parallelism":%d,"completions":%d,"suspend":%t}}`,
 		job.UID, v1alpha1.AnnotationSuspended, ours, size, size, suspend)
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()
 	after := job.DeepCopy()
 	err := m.GetClient().Patch(ctx, after, client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(v1alpha1.FieldManager))
 	return after, err
 }
 
-// create creates an object, and its namespace first where that is missing and may be created.
-func (m *Member) create(ctx context.Context, obj client.Object) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+// Create creates an object, and its namespace first where that is missing and may be created. The caller has made
+// sure that the member is the right one.
+func (m *Member) Create(ctx context.Context, obj client.Object) error {
+	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()
 	err := m.GetClient().Create(ctx, obj, client.FieldOwner(v1alpha1.FieldManager))
 	if !namespaceMissing(err, obj.GetNamespace()) {

@@ -64,7 +64,7 @@ func (m *Member) cleanupKinds(ctx context.Context, runs bool, namespace, name st
 // cleanupUnlabelled deletes the Job of this name, should its labels have been taken off.
 func (m *Member) cleanupUnlabelled(ctx context.Context, key types.NamespacedName, origin fleet.Origin) (int, error) {
 	var job batchv1.Job
-	if err := m.getLive(ctx, key, &job); err != nil {
+	if err := m.GetLive(ctx, key, &job); err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
 	if !origin.Owns(&job) {
@@ -75,7 +75,7 @@ func (m *Member) cleanupUnlabelled(ctx context.Context, key types.NamespacedName
 
 // cleanupKind deletes the objects of one kind, but of runs that are not over, and returns how many there were.
 func (m *Member) cleanupKind(ctx context.Context, list client.ObjectList, namespace, name string, origin fleet.Origin, over func(string) bool) (int, error) {
-	readCtx, cancel := context.WithTimeout(ctx, readTimeout)
+	readCtx, cancel := context.WithTimeout(ctx, ReadTimeout)
 	defer cancel()
 	err := m.GetAPIReader().List(readCtx, list, client.InNamespace(namespace), client.MatchingLabels{
 		v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelOwner: name,
@@ -102,7 +102,7 @@ func (m *Member) delete(ctx context.Context, obj client.Object) error {
 	if err := m.Verify(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()
 	uid := obj.GetUID()
 	policy := metav1.DeletePropagationBackground

@@ -50,7 +50,7 @@ func (m *Member) anyPod(ctx context.Context, key types.NamespacedName, terms []t
 	live := fields.AndSelectors(
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)))
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, ReadTimeout)
 	defer cancel()
 	var pods corev1.PodList
 	err := m.GetAPIReader().List(ctx, &pods, client.InNamespace(key.Namespace), client.Limit(1),

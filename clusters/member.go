@@ -27,8 +27,8 @@ import (
 
 // Time limits of single requests.
 const (
-	readTimeout  = 10 * time.Second
-	writeTimeout = 15 * time.Second
+	ReadTimeout  = 10 * time.Second
+	WriteTimeout = 15 * time.Second
 	probeTimeout = 5 * time.Second
 )
 
@@ -50,7 +50,7 @@ type Member struct {
 	http     *http.Client
 	verified atomic.Int64 // the number of dials after which the identity was last checked
 	capacity *capacity
-	copying  sync.Map // a lock for each copy that was ever written
+	locks    sync.Map // a *sync.Mutex for each name that was ever given to Lock
 }
 
 func newMember(name string, spec v1alpha1.MemberClusterSpec, cfg *rest.Config, now func() time.Time) (*Member, error) {
@@ -181,6 +181,15 @@ func (m *Member) syncError(ctx context.Context) error {
 		return connectionError(err)
 	}
 	return &Error{Reason: v1alpha1.ReasonUnreachable, Err: errors.New("the member answers, but its objects could not be listed in time")}
+}
+
+// Lock waits until nobody else holds the lock of this name on this member, and returns what gives it back. It is
+// for those of this hub who write the same object; names are never forgotten while the member is engaged.
+func (m *Member) Lock(name string) (unlock func()) {
+	v, _ := m.locks.LoadOrStore(name, &sync.Mutex{})
+	lock := v.(*sync.Mutex) //nolint:forcetypeassert // nothing else is stored
+	lock.Lock()
+	return lock.Unlock
 }
 
 func (m *Member) close() { m.http.CloseIdleConnections() }

@@ -39,7 +39,7 @@ func (m *Member) Job(ctx context.Context, key types.NamespacedName, origin fleet
 // LiveJob returns the Job of this name from the member itself, or nil where there is none.
 func (m *Member) LiveJob(ctx context.Context, key types.NamespacedName, origin fleet.Origin) (*batchv1.Job, error) {
 	var job batchv1.Job
-	err := m.getLive(ctx, key, &job)
+	err := m.GetLive(ctx, key, &job)
 	return ownJob(&job, err, origin)
 }
 
@@ -72,12 +72,12 @@ func ownJob(job *batchv1.Job, err error, origin fleet.Origin) (*batchv1.Job, err
 	}
 }
 
-// getLive reads from the member itself, after making sure that it is the right one.
-func (m *Member) getLive(ctx context.Context, key types.NamespacedName, into client.Object) error {
+// GetLive reads an object from the member itself, not the cache, after making sure that it is the right one.
+func (m *Member) GetLive(ctx context.Context, key types.NamespacedName, into client.Object) error {
 	if err := m.Verify(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, ReadTimeout)
 	defer cancel()
 	err := m.GetAPIReader().Get(ctx, key, into)
 	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {

@@ -95,7 +95,7 @@ func (m *Member) FirstFailure(ctx context.Context, job *batchv1.Job) (*v1alpha1.
 	if err := m.Verify(ctx); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, ReadTimeout)
 	defer cancel()
 	var pods corev1.PodList
 	err := m.GetAPIReader().List(ctx, &pods, client.InNamespace(job.Namespace), client.Limit(maxFailures),

@@ -35,12 +35,12 @@ func (m *Member) StartServices(ctx context.Context, want *corev1.Pod, origin fle
 	if err := m.Verify(ctx); err != nil {
 		return "", err
 	}
-	err = m.create(ctx, want.DeepCopy())
+	err = m.Create(ctx, want.DeepCopy())
 	if !apierrors.IsAlreadyExists(err) {
 		return "", err
 	}
 	var have corev1.Pod
-	if err := m.getLive(ctx, client.ObjectKeyFromObject(want), &have); err != nil {
+	if err := m.GetLive(ctx, client.ObjectKeyFromObject(want), &have); err != nil {
 		return "", err
 	}
 	if !origin.Owns(&have) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/clusters/copies"
 	"github.com/minifleet/minifleet/internal/runs"
 )
 
@@ -79,6 +80,6 @@ func (p *pass) anythingLeft(ctx context.Context, s *site) (bool, error) {
 	if p.r.isHome(s.member, p.fmc.Namespace) {
 		return false, nil
 	}
-	copies, err := s.member.Copies(ctx, p.key(s).Namespace, p.origin.Owner, p.origin.HubUID)
-	return len(copies) > 0, err
+	existing, err := copies.UsedBy(ctx, s.member, p.key(s).Namespace, p.origin.Owner, p.origin.HubUID)
+	return len(existing) > 0, err
 }

@@ -35,6 +35,7 @@ import (
 	"github.com/minifleet/minifleet/controllers/internal/events"
 	"github.com/minifleet/minifleet/controllers/internal/inflight"
 	"github.com/minifleet/minifleet/controllers/internal/retry"
+	"github.com/minifleet/minifleet/clusters/copies"
 )
 
 // +kubebuilder:rbac:groups=minifleet.dev,resources=fleetminiclusters,verbs=get;list;watch;update
@@ -69,7 +70,7 @@ type FleetMiniClusterReconciler struct {
 }
 
 func (r *FleetMiniClusterReconciler) setUp(mgr mcmanager.Manager, news, room *events.Notifier[mcreconcile.Request], workers int) error {
-	if err := r.Provider.IndexCopies(context.Background()); err != nil {
+	if err := copies.Index(context.Background(), r.Provider); err != nil {
 		return err
 	}
 	room.Requests, r.Wake = r.waitingOn, room.Notify
@@ -99,8 +100,8 @@ func (r *FleetMiniClusterReconciler) setUp(mgr mcmanager.Manager, news, room *ev
 	// Of these the hub need not be told that they are there: it has just made them, or it looks at everything
 	// on a member that connects. Of a copy it may not know the users any more.
 	edits := predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return len(clusters.CopyUsers(e.Object)) > 0 },
-		UpdateFunc: func(e event.UpdateEvent) bool { return !clusters.OnlyUsersChanged(e.ObjectOld, e.ObjectNew) },
+		CreateFunc: func(e event.CreateEvent) bool { return len(copies.Users(e.Object)) > 0 },
+		UpdateFunc: func(e event.UpdateEvent) bool { return !copies.OnlyUsersChanged(e.ObjectOld, e.ObjectNew) },
 	}
 	for _, kind := range clusters.OwnedKinds() {
 		switch kind.(type) {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/clusters/copies"
 	"github.com/minifleet/minifleet/controllers/internal/retry"
 	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/runs"
@@ -204,16 +205,16 @@ func (r *MemberClusterReconciler) removeFrom(ctx context.Context, m *clusters.Me
 		return leaving[uid] || !d.known[uid]
 	}
 	for range 2 { // the second time makes sure that they are gone
-		copies, err := m.LiveCopies(ctx, m.Spec.Namespace, r.HubUID)
+		existing, err := copies.Live(ctx, m, m.Spec.Namespace, r.HubUID)
 		if err != nil {
 			return nil, err
 		}
 		left = nil
 		var errs []error
-		for _, have := range copies {
-			if slices.ContainsFunc(clusters.CopyUsers(have), leaves) {
-				left = append(left, fmt.Sprintf("%s %s/%s", clusters.ReferenceKind(have), have.GetNamespace(), have.GetName()))
-				errs = append(errs, m.ReleaseCopy(ctx, have, r.HubUID, leaves))
+		for _, have := range existing {
+			if slices.ContainsFunc(copies.Users(have), leaves) {
+				left = append(left, fmt.Sprintf("%s %s/%s", copies.Kind(have), have.GetNamespace(), have.GetName()))
+				errs = append(errs, copies.Release(ctx, m, have, r.HubUID, leaves))
 			}
 		}
 		if err := errors.Join(errs...); err != nil || len(left) == 0 {

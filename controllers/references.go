@@ -16,6 +16,7 @@ import (
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/clusters/copies"
 	"github.com/minifleet/minifleet/internal/fleet"
 )
 
@@ -40,7 +41,9 @@ func references(fmc *v1alpha1.FleetMiniCluster) []fluxv1alpha2.Reference {
 // awaitReferences lets a run begin on a member only when everything that it references is there or can be
 // brought. Nothing is written.
 func (p *pass) awaitReferences(ctx context.Context, s *site) {
-	if err := p.satisfy(ctx, s, s.member.CheckCopy); err != nil {
+	if err := p.satisfy(ctx, s, func(ctx context.Context, source client.Object, namespace string, user fleet.Origin) error {
+		return copies.Check(ctx, s.member, source, namespace, user)
+	}); err != nil {
 		p.fail(s, err)
 		s.awaits = s.lost == nil
 		s.lookAgain(p.r.sources.interval)
@@ -51,7 +54,7 @@ func (p *pass) awaitReferences(ctx context.Context, s *site) {
 // no copy is on a member that the hub does not know to have something.
 func (p *pass) bringReferences(ctx context.Context, s *site) error {
 	return p.satisfy(ctx, s, func(ctx context.Context, source client.Object, namespace string, user fleet.Origin) error {
-		_, err := s.member.EnsureCopy(ctx, source, namespace, user)
+		_, err := copies.Ensure(ctx, s.member, source, namespace, user)
 		return err
 	})
 }
@@ -73,7 +76,7 @@ func (p *pass) satisfy(ctx context.Context, s *site, bring func(context.Context,
 		} else {
 			found, err = p.membersOwn(ctx, s, ref)
 		}
-		var conflict *clusters.CopyConflict
+		var conflict *copies.Conflict
 		switch {
 		case errors.As(err, &conflict):
 			conflicts = append(conflicts, conflict.Error())
@@ -112,7 +115,7 @@ func (r *FleetMiniClusterReconciler) isHome(m *clusters.Member, namespace string
 // membersOwn is what a member has of its own under the name of a reference, or nil. What MiniFleet has put
 // there is for others, and goes without notice.
 func (p *pass) membersOwn(ctx context.Context, s *site, ref fluxv1alpha2.Reference) (client.Object, error) {
-	obj, err := s.member.Find(ctx, ref.Kind, types.NamespacedName{Namespace: p.key(s).Namespace, Name: ref.Name})
+	obj, err := copies.Find(ctx, s.member, ref.Kind, types.NamespacedName{Namespace: p.key(s).Namespace, Name: ref.Name})
 	if err != nil || obj == nil || obj.GetAnnotations()[v1alpha1.AnnotationHubUID] != "" {
 		return nil, err
 	}
@@ -154,12 +157,12 @@ func (p *pass) followReferences(ctx context.Context, s *site) {
 	if (s.still || s.failed != nil) && !s.awaits || p.inPlace(s) {
 		return
 	}
-	copies, err := s.member.Copies(ctx, p.key(s).Namespace, p.origin.Owner, p.r.HubUID)
-	if err == nil && len(copies) > 0 {
-		err = p.tend(ctx, s, copies)
+	existing, err := copies.UsedBy(ctx, s.member, p.key(s).Namespace, p.origin.Owner, p.r.HubUID)
+	if err == nil && len(existing) > 0 {
+		err = p.tend(ctx, s, existing)
 	}
 	if err == nil && p.runs(s) && p.wanted.IsCurrent(p.ledger.Last(s.name)) {
-		err = p.restore(ctx, s, copies)
+		err = p.restore(ctx, s, existing)
 	}
 	p.failOrCatchUp(s, err)
 }
@@ -182,7 +185,7 @@ func (p *pass) runs(s *site) bool {
 }
 
 // tend sees to the copies that this object, or an earlier one of its name, is noted as a user of.
-func (p *pass) tend(ctx context.Context, s *site, copies []client.Object) error {
+func (p *pass) tend(ctx context.Context, s *site, existing []client.Object) error {
 	last := p.ledger.Last(s.name)
 	live := last != nil && !last.State.Ended()
 	interval := p.r.sources.interval
@@ -190,8 +193,8 @@ func (p *pass) tend(ctx context.Context, s *site, copies []client.Object) error 
 		interval *= restFactor
 	}
 	s.lookAgain(interval)
-	for _, have := range copies {
-		key := p.sourceKey(clusters.ReferenceKind(have), have.GetName())
+	for _, have := range existing {
+		key := p.sourceKey(copies.Kind(have), have.GetName())
 		source, err := p.r.sources.recent(ctx, key)
 		if err != nil {
 			return err
@@ -229,9 +232,9 @@ const (
 // more, so it needs all that it has.
 func (p *pass) needOf(s *site, have client.Object, offered bool) need {
 	last := p.ledger.Last(s.name)
-	live, named := last != nil && !last.State.Ended(), p.refersTo(s, clusters.ReferenceKind(have), have.GetName())
+	live, named := last != nil && !last.State.Ended(), p.refersTo(s, copies.Kind(have), have.GetName())
 	switch {
-	case !slices.Contains(clusters.CopyUsers(have), p.origin):
+	case !slices.Contains(copies.Users(have), p.origin):
 		return unneeded
 	case live && (named || !p.wanted.IsCurrent(last)):
 		return needed
@@ -243,10 +246,10 @@ func (p *pass) needOf(s *site, have client.Object, offered bool) need {
 }
 
 // restore brings back copies that a run needs and that the cache does not show.
-func (p *pass) restore(ctx context.Context, s *site, copies []client.Object) error {
+func (p *pass) restore(ctx context.Context, s *site, existing []client.Object) error {
 	for _, ref := range p.referencesOn(s) {
-		if slices.ContainsFunc(copies, func(c client.Object) bool {
-			return clusters.ReferenceKind(c) == ref.Kind && c.GetName() == ref.Name && slices.Contains(clusters.CopyUsers(c), p.origin)
+		if slices.ContainsFunc(existing, func(c client.Object) bool {
+			return copies.Kind(c) == ref.Kind && c.GetName() == ref.Name && slices.Contains(copies.Users(c), p.origin)
 		}) {
 			continue
 		}
@@ -268,8 +271,8 @@ func (p *pass) restore(ctx context.Context, s *site, copies []client.Object) err
 // follow makes a copy that a live run uses what the hub's object is. A run that began with the member's own
 // is not disturbed by what the hub offers since.
 func (p *pass) follow(ctx context.Context, s *site, source client.Object) error {
-	change, err := s.member.EnsureCopy(ctx, source, p.key(s).Namespace, p.origin)
-	var conflict *clusters.CopyConflict
+	change, err := copies.Ensure(ctx, s.member, source, p.key(s).Namespace, p.origin)
+	var conflict *copies.Conflict
 	if errors.As(err, &conflict) {
 		s.remark(v1alpha1.ReasonConflict, conflict.Error())
 		return nil
@@ -277,13 +280,13 @@ func (p *pass) follow(ctx context.Context, s *site, source client.Object) error 
 	if err != nil {
 		return err
 	}
-	said := map[clusters.Change][2]string{
-		clusters.CopyCreated:  {v1alpha1.ReasonDriftRepaired, "had been deleted; put back"},
-		clusters.CopyRepaired: {v1alpha1.ReasonDriftRepaired, "had been edited; put back"},
-		clusters.CopyUpdated:  {v1alpha1.ReasonReferenceUpdated, "has changed on the hub; copied"},
+	said := map[copies.Change][2]string{
+		copies.Created:  {v1alpha1.ReasonDriftRepaired, "had been deleted; put back"},
+		copies.Repaired: {v1alpha1.ReasonDriftRepaired, "had been edited; put back"},
+		copies.Updated:  {v1alpha1.ReasonReferenceUpdated, "has changed on the hub; copied"},
 	}[change]
 	if said[0] != "" {
-		n := note{"Normal", said[0], "Propagate", s.name, "", fmt.Sprintf("%s: %s %s %s", s.name, clusters.ReferenceKind(source), source.GetName(), said[1])}
+		n := note{"Normal", said[0], "Propagate", s.name, "", fmt.Sprintf("%s: %s %s %s", s.name, copies.Kind(source), source.GetName(), said[1])}
 		p.r.Recorder.Eventf(p.fmc, n.about(), n.kind, n.reason, n.action, "%s", n.message)
 	}
 	return nil
@@ -299,7 +302,7 @@ func (p *pass) release(ctx context.Context, m *clusters.Member, have client.Obje
 	if err := p.askHub(ctx); err != nil {
 		return err
 	}
-	return m.ReleaseCopy(ctx, have, p.r.HubUID, func(user fleet.Origin) bool { return user == p.origin || p.r.gone(ctx, user) })
+	return copies.Release(ctx, m, have, p.r.HubUID, func(user fleet.Origin) bool { return user == p.origin || p.r.gone(ctx, user) })
 }
 
 // askHub makes sure that what is taken away, or put back, is not that of a run which has begun since the cache was
@@ -335,15 +338,15 @@ func (r *FleetMiniClusterReconciler) cleanup(ctx context.Context, m *clusters.Me
 	if err != nil || !gone || r.isHome(m, fmc.Namespace) {
 		return gone, err
 	}
-	copies, err := m.Copies(ctx, namespace, origin.Owner, r.HubUID)
-	if err == nil && len(copies)+len(references(fmc)) > 0 {
-		copies, err = m.LiveCopies(ctx, namespace, r.HubUID) // the cache may not show the latest yet
+	existing, err := copies.UsedBy(ctx, m, namespace, origin.Owner, r.HubUID)
+	if err == nil && len(existing)+len(references(fmc)) > 0 {
+		existing, err = copies.Live(ctx, m, namespace, r.HubUID) // the cache may not show the latest yet
 	}
 	if err != nil {
 		return false, err
 	}
 	var errs []error
-	for _, have := range copies {
+	for _, have := range existing {
 		errs = append(errs, r.releaseFor(ctx, m, have, func(user fleet.Origin) bool { return user.OwnerUID == origin.OwnerUID }))
 	}
 	err = errors.Join(errs...)
@@ -352,10 +355,10 @@ func (r *FleetMiniClusterReconciler) cleanup(ctx context.Context, m *clusters.Me
 
 // releaseFor takes those who leave off a copy, if there are any, and with them users that are gone.
 func (r *FleetMiniClusterReconciler) releaseFor(ctx context.Context, m *clusters.Member, have client.Object, leaves func(fleet.Origin) bool) error {
-	if !slices.ContainsFunc(clusters.CopyUsers(have), leaves) {
+	if !slices.ContainsFunc(copies.Users(have), leaves) {
 		return nil
 	}
-	return m.ReleaseCopy(ctx, have, r.HubUID, func(user fleet.Origin) bool { return leaves(user) || r.gone(ctx, user) })
+	return copies.Release(ctx, m, have, r.HubUID, func(user fleet.Origin) bool { return leaves(user) || r.gone(ctx, user) })
 }
 
 // releaseStrays looks for copies on members where nothing else of a FleetMiniCluster is: one that was
@@ -372,9 +375,9 @@ func (r *FleetMiniClusterReconciler) releaseStrays(ctx context.Context, key type
 		if err != nil || slices.Contains(except, m.Name) {
 			continue // it is looked at when it is connected
 		}
-		copies, err := m.Copies(ctx, "", key.String(), r.HubUID)
+		existing, err := copies.UsedBy(ctx, m, "", key.String(), r.HubUID)
 		errs = append(errs, err)
-		for _, have := range copies {
+		for _, have := range existing {
 			errs = append(errs, r.releaseFor(ctx, m, have, leaves))
 		}
 	}
@@ -425,7 +428,7 @@ func (r *FleetMiniClusterReconciler) usersOfCopy(obj client.Object) []types.Name
 		return nil
 	}
 	var out []types.NamespacedName
-	for _, user := range clusters.CopyUsers(obj) {
+	for _, user := range copies.Users(obj) {
 		if key, ok := parseKey(user.Owner); ok {
 			r.copiesSeen.Store(key, nil)
 			out = append(out, key)

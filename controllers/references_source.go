@@ -13,7 +13,7 @@ import (
 
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
-	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/clusters/copies"
 )
 
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get
@@ -68,7 +68,7 @@ func (s *sources) get(ctx context.Context, key sourceKey, since time.Time) (clie
 	if !e.at.IsZero() && !e.at.Before(since) {
 		return e.object, nil
 	}
-	obj := clusters.EmptyReference(key.kind)
+	obj := copies.Empty(key.kind)
 	err := s.reader.Get(ctx, key.NamespacedName, obj)
 	if apierrors.IsNotFound(err) {
 		obj, err = nil, nil

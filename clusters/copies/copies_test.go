@@ -1,4 +1,4 @@
-package clusters
+package copies
 
 import (
 	"encoding/base64"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/fleet"
 )
 
@@ -47,7 +48,7 @@ func TestCopyHoldsContentAlone(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff([]fleet.Origin{user}, CopyUsers(got)); diff != "" {
+	if diff := cmp.Diff([]fleet.Origin{user}, Users(got)); diff != "" {
 		t.Errorf("users: -want +got:\n%s", diff)
 	}
 	if user.Owns(got) {
@@ -77,18 +78,18 @@ func TestIsCopy(t *testing.T) {
 			if test.change != nil {
 				test.change(have)
 			}
-			m := &Member{UID: test.member}
-			if got := m.IsCopy(have, "hub"); got != test.want {
+			m := &clusters.Member{UID: test.member}
+			if got := isCopy(m, have, "hub"); got != test.want {
 				t.Errorf("got %t", got)
 			}
-			if m.isCopyOf(have, hubSecret(), "hub") != test.want {
+			if isCopyOf(m, have, hubSecret(), "hub") != test.want {
 				t.Error("isCopyOf differs")
 			}
 		})
 	}
 	other := hubSecret()
 	other.Namespace = "other"
-	if (&Member{}).isCopyOf(copyOf(other, "site", user), hubSecret(), "hub") {
+	if isCopyOf(&clusters.Member{}, copyOf(other, "site", user), hubSecret(), "hub") {
 		t.Error("the copy of another namespace's Secret is taken for ours")
 	}
 }
@@ -120,25 +121,25 @@ func TestOnlyUsersChanged(t *testing.T) {
 	}
 }
 
-func TestDiscreet(t *testing.T) {
-	quoting := func(words string) error {
-		return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", errors.New(words))
+func TestRedact(t *testing.T) {
+	quoting := func(message string) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "s", errors.New(message))
 	}
 	coded := base64.StdEncoding.EncodeToString([]byte("hunter2"))
-	for _, words := range []string{"no: hunter2", "no: " + coded} {
-		if got := discreet(quoting(words), hubSecret()).Error(); strings.Contains(got, "hunter2") || strings.Contains(got, coded) || !strings.Contains(got, "Forbidden") {
+	for _, message := range []string{"no: hunter2", "no: " + coded} {
+		if got := redact(quoting(message), hubSecret()).Error(); strings.Contains(got, "hunter2") || strings.Contains(got, coded) || !strings.Contains(got, "Forbidden") {
 			t.Errorf("got %q", got)
 		}
 	}
-	if got := discreet(quoting("exceeded quota"), hubSecret()).Error(); !strings.Contains(got, "exceeded quota") {
-		t.Errorf("the member's words are lost: %q", got)
+	if got := redact(quoting("exceeded quota"), hubSecret()).Error(); !strings.Contains(got, "exceeded quota") {
+		t.Errorf("the member's message is lost: %q", got)
 	}
-	if discreet(nil, hubSecret()) != nil {
+	if redact(nil, hubSecret()) != nil {
 		t.Error("made an error")
 	}
 }
 
-func TestRaced(t *testing.T) {
+func TestLostRace(t *testing.T) {
 	secrets := schema.GroupResource{Resource: "secrets"}
 	kind := schema.GroupKind{Kind: "Secret"}
 	tests := map[string]struct {
@@ -148,7 +149,7 @@ func TestRaced(t *testing.T) {
 		"none":                 {nil, false},
 		"conflict":             {apierrors.NewConflict(secrets, "s", errors.New("x")), true},
 		"exists":               {apierrors.NewAlreadyExists(secrets, "s"), true},
-		"gone":                 {apierrors.NewNotFound(secrets, "s"), true},
+		"deleted":              {apierrors.NewNotFound(secrets, "s"), true},
 		"no namespace":         {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "n"), false},
 		"another of this name": {apierrors.NewInvalid(kind, "s", field.ErrorList{field.Invalid(field.NewPath("metadata", "uid"), "x", "immutable")}), true},
 		"refused":              {apierrors.NewInvalid(kind, "s", field.ErrorList{field.Invalid(field.NewPath("data"), "x", "too long")}), false},
@@ -156,7 +157,7 @@ func TestRaced(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := raced(test.err); got != test.want {
+			if got := lostRace(test.err); got != test.want {
 				t.Errorf("got %t", got)
 			}
 		})

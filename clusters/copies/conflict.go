@@ -1,0 +1,39 @@
+package copies
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// Conflict says that the name of a copy is in use on a member. What has it is never overwritten.
+type Conflict struct {
+	Kind, Namespace, Name string
+	// Source is NAMESPACE/NAME of another object of the hub that this is the copy of, or empty.
+	Source string
+	// Owner is NAMESPACE/NAME of the FleetMiniCluster whose run it is part of, or empty.
+	Owner string
+}
+
+func (c *Conflict) Error() string {
+	what := fmt.Sprintf("%s %s/%s on the member ", c.Kind, c.Namespace, c.Name)
+	switch {
+	case c.Source != "":
+		return what + "is the copy of " + c.Source + " of the hub: give one of the two another name, or register a member for each namespace of the hub (spec.namespace)"
+	case c.Owner != "":
+		return what + "is part of FleetMiniCluster " + c.Owner + ": give the hub's object another name"
+	default:
+		return what + "is not MiniFleet's, and is not overwritten: remove it to have the hub's copied, or take the label " +
+			v1alpha1.LabelPropagate + " off the hub's to use the member's own"
+	}
+}
+
+func conflictOf(want, have client.Object, hubUID string) *Conflict {
+	c := &Conflict{Kind: Kind(want), Namespace: have.GetNamespace(), Name: have.GetName()}
+	if a := have.GetAnnotations(); a[v1alpha1.AnnotationHubUID] == hubUID {
+		c.Source, c.Owner = a[v1alpha1.AnnotationCopyOf], a[v1alpha1.AnnotationOwner]
+	}
+	return c
+}
