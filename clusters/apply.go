@@ -148,7 +148,7 @@ var ErrOtherRun = errors.New("the Job of an earlier run is still on the member")
 // HoldBack marks the Job of a run to be created suspended, so that nothing runs before AdjustRun; false if that is not
 // possible. A request to create may reach the member long after whoever sent it was succeeded, and cannot be made to
 // depend on anything; one to release depends on the very Job that it was meant for. A Job that a queue on the member
-// is to release is created as it is, since the queue would release a late one, too.
+// is to release is created as it is, since the queue would release one of a stale request, too.
 func HoldBack(job *batchv1.Job) bool {
 	if Queued(job.Labels) {
 		return false
@@ -202,7 +202,7 @@ func (m *Member) StartRun(ctx context.Context, want *batchv1.Job, origin fleet.O
 }
 
 // AdjustRun sets the size and the suspension of a run's Job in place, and returns the Job as it is then. Size is the
-// number of pods. Another Job that has come in its place is left alone, and an error.
+// number of pods. Another Job that has come in its place is not changed, and an error.
 func (m *Member) AdjustRun(ctx context.Context, job *batchv1.Job, size int32, suspend bool) (*batchv1.Job, error) {
 	if err := m.Verify(ctx); err != nil {
 		return nil, err

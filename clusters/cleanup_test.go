@@ -18,8 +18,8 @@ import (
 	"github.com/minifleet/minifleet/internal/fleet"
 )
 
-// attic is a member's API server with what FleetMiniClusters have left there.
-type attic struct {
+// orphanage is a member's API server with objects of FleetMiniClusters that are deleted.
+type orphanage struct {
 	cluster.Cluster
 	client.Client
 
@@ -28,10 +28,10 @@ type attic struct {
 	deleted []string
 }
 
-func (a *attic) GetAPIReader() client.Reader { return a }
-func (a *attic) GetClient() client.Client    { return a }
+func (a *orphanage) GetAPIReader() client.Reader { return a }
+func (a *orphanage) GetClient() client.Client    { return a }
 
-func (a *attic) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+func (a *orphanage) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
 	switch list := into.(type) {
 	case *batchv1.JobList:
 		list.Items = slices.Clone(a.jobs)
@@ -41,16 +41,16 @@ func (a *attic) List(_ context.Context, into client.ObjectList, _ ...client.List
 	return nil
 }
 
-func (a *attic) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+func (a *orphanage) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return nil // somebody else's
 }
 
-func (a *attic) Delete(_ context.Context, obj client.Object, _ ...client.DeleteOption) error {
+func (a *orphanage) Delete(_ context.Context, obj client.Object, _ ...client.DeleteOption) error {
 	a.deleted = append(a.deleted, string(obj.GetUID()))
 	return nil
 }
 
-// TestCleanup makes sure that what is removed late, by a hub that has been paused since it looked, is not a run that
+// TestCleanup makes sure that what a hub removes that has been paused since it read the member is not a run that
 // has begun meanwhile.
 func TestCleanup(t *testing.T) {
 	origin := fleet.Origin{HubUID: "hub", Owner: "hpc/app", OwnerUID: "owner"}
@@ -77,13 +77,13 @@ func TestCleanup(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			a := &attic{jobs: c.jobs, scripts: []corev1.ConfigMap{{ObjectMeta: meta("scripts", "")}}}
+			a := &orphanage{jobs: c.jobs, scripts: []corev1.ConfigMap{{ObjectMeta: meta("scripts", "")}}}
 			m := &Member{Cluster: a, line: newLine(func() time.Time { return noon })}
 			m.line.dials.Store(1)
 			m.verified.Store(1)
-			gone, err := m.Cleanup(t.Context(), "hpc", "app", origin, c.over)
-			if err != nil || gone {
-				t.Errorf("gone: %t, error: %v", gone, err)
+			done, err := m.Cleanup(t.Context(), "hpc", "app", origin, c.over)
+			if err != nil || done {
+				t.Errorf("done: %t, error: %v", done, err)
 			}
 			if diff := cmp.Diff(c.deleted, a.deleted); diff != "" {
 				t.Errorf("deleted (-want +got):\n%s", diff)

@@ -62,9 +62,9 @@ func TestDifference(t *testing.T) {
 		"no digest":            {configMap(), configMap(func(c *corev1.ConfigMap) { c.Annotations = nil }), Outdated},
 		"edited":               {configMap(), configMap(func(c *corev1.ConfigMap) { c.Data["a"] = "2" }), Drifted},
 		"a key added":          {configMap(), configMap(func(c *corev1.ConfigMap) { c.Data["b"] = "2" }), Drifted},
-		"a key gone":           {configMap(), configMap(func(c *corev1.ConfigMap) { c.Data = nil }), Drifted},
+		"a key deleted":        {configMap(), configMap(func(c *corev1.ConfigMap) { c.Data = nil }), Drifted},
 		"binary data added":    {configMap(), configMap(func(c *corev1.ConfigMap) { c.BinaryData = map[string][]byte{"b": nil} }), Drifted},
-		"a label gone":         {configMap(), configMap(func(c *corev1.ConfigMap) { c.Labels = nil }), Drifted},
+		"a label deleted":      {configMap(), configMap(func(c *corev1.ConfigMap) { c.Labels = nil }), Drifted},
 		"a label edited":       {configMap(), configMap(func(c *corev1.ConfigMap) { c.Labels[v1alpha1.LabelManagedBy] = "x" }), Drifted},
 		"an annotation edited": {configMap(), configMap(func(c *corev1.ConfigMap) { c.Annotations[v1alpha1.AnnotationOwner] = "x/y" }), Drifted},
 		"the same service":     {service(), service(), Same},
@@ -82,8 +82,8 @@ func TestDifference(t *testing.T) {
 		"a secret edited":        {secret(), secret(func(s *corev1.Secret) { s.Data["curve.cert"] = []byte("other") }), Drifted},
 		"a secret emptied":       {secret(), secret(func(s *corev1.Secret) { s.Data = nil }), Drifted},
 		"a key of a secret more": {secret(), secret(func(s *corev1.Secret) { s.Data["x"] = nil }), Drifted},
-		"its hash gone":          {secret(), secret(func(s *corev1.Secret) { delete(s.Annotations, SecretContentAnnotation) }), Drifted},
-		"a secret's label gone":  {secret(), secret(func(s *corev1.Secret) { s.Labels = nil }), Drifted},
+		"its hash deleted":       {secret(), secret(func(s *corev1.Secret) { delete(s.Annotations, SecretContentAnnotation) }), Drifted},
+		"a secret's label off":   {secret(), secret(func(s *corev1.Secret) { s.Labels = nil }), Drifted},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -42,7 +42,7 @@ type connection struct {
 	target   Target
 	cfg      *rest.Config
 	cfgErr   error
-	before   *connection // whose member must have gone before this one engages
+	before   *connection // that has to end before this one engages
 
 	cancel context.CancelFunc
 	done   chan struct{}

@@ -26,10 +26,10 @@ func (m *Member) DeleteRun(ctx context.Context, job *batchv1.Job) error {
 }
 
 // Cleanup deletes all objects of this origin in a namespace, the Job first, in the foreground, and all else when its
-// pods and those of services are deleted. It reads the member itself, not the cache, and says whether nothing is left.
+// pods and those of services are deleted. It reads the member itself, not the cache, and says whether there is nothing more.
 //
-// Where over is given, a run that it does not call over is left alone, with all that there is: it has begun since
-// the caller read what it decided this by, which may be long ago by now.
+// Where over is given, a run that it does not call over keeps all that it has: it has begun since the
+// caller read what it decided this by, which may be long ago by now.
 func (m *Member) Cleanup(ctx context.Context, namespace, name string, origin fleet.Origin, over func(runID string) bool) (done bool, err error) {
 	if err := m.Verify(ctx); err != nil {
 		return false, err

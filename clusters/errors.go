@@ -57,7 +57,7 @@ func connectionError(err error) *Error {
 	case apierrors.IsForbidden(err):
 		return &Error{v1alpha1.ReasonForbidden, fmt.Errorf("the credentials of the kubeconfig lack a right that is needed: %w", err)}
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		// The library's words hold the time of the attempt.
+		// The library's message holds the time of the attempt.
 		return &Error{v1alpha1.ReasonCertificateUntrusted, errors.New("the server's certificate has expired or is not valid yet: renew it, or set the clock right")}
 	case errors.As(err, &unknownCA), errors.As(err, &hostname), errors.As(err, &invalid):
 		return &Error{v1alpha1.ReasonCertificateUntrusted, fmt.Errorf("the server's certificate is not trusted: put its CA into certificate-authority-data of the kubeconfig (%w)", root(err))}

@@ -20,7 +20,7 @@ type kind struct {
 	object func() client.Object
 	list   func() client.ObjectList
 	// runs says that the kind is pods or makes some. Pods that still run may need all else, which is deleted when
-	// nothing of these kinds is left.
+	// there is nothing more of these kinds.
 	runs bool
 }
 

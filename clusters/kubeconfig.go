@@ -19,7 +19,7 @@ import (
 func RESTConfig(kubeconfig []byte) (*rest.Config, error) {
 	cfg, err := clientcmd.Load(kubeconfig)
 	if err != nil {
-		// The parser's own words may quote the file, and so a key.
+		// The parser's message may quote the file, and so a key.
 		return nil, &Error{Reason: v1alpha1.ReasonKubeconfigInvalid, Err: errors.New("the kubeconfig is not valid YAML of kind Config: write it with `kubectl config view --raw --minify --flatten`")}
 	}
 	cluster, user, err := current(cfg)
@@ -31,7 +31,7 @@ func RESTConfig(kubeconfig []byte) (*rest.Config, error) {
 	}
 	rc, err := clientcmd.NewDefaultClientConfig(*cfg, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
-		// The library's own words may quote what is secret.
+		// The library's message may quote what is secret.
 		return nil, &Error{Reason: v1alpha1.ReasonKubeconfigInvalid, Err: errors.New("the kubeconfig cannot be used: check that its cluster and user are complete (`kubectl --kubeconfig FILE get --raw /version`)")}
 	}
 	// The server's own priority and fairness is the limit, not a client-side one.
@@ -77,9 +77,9 @@ func refuseCluster(c *clientcmdapi.Cluster) error {
 
 func refuseUser(u *clientcmdapi.AuthInfo) error {
 	var errs []error
-	refuse := func(is bool, what, mend string) {
+	refuse := func(is bool, what, instead string) {
 		if is {
-			errs = append(errs, fmt.Errorf("%s is refused: %s", what, mend))
+			errs = append(errs, fmt.Errorf("%s is refused: %s", what, instead))
 		}
 	}
 	const static = "use a token or an embedded client certificate"

@@ -30,8 +30,8 @@ func (m *Member) ServicesPod(ctx context.Context, key types.NamespacedName, orig
 }
 
 // StartServices creates the services pod of a run, unless that very pod is there. That of another run is
-// deleted; until it is gone its name is returned. Somebody else's pod gives a *Conflict.
-func (m *Member) StartServices(ctx context.Context, want *corev1.Pod, origin fleet.Origin) (inTheWay string, err error) {
+// deleted; until that is done its name is returned. Somebody else's pod gives a *Conflict.
+func (m *Member) StartServices(ctx context.Context, want *corev1.Pod, origin fleet.Origin) (blocking string, err error) {
 	if err := m.Verify(ctx); err != nil {
 		return "", err
 	}

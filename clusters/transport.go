@@ -79,7 +79,7 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	timer.Stop()
 	if err != nil {
 		defer cancel(nil)
-		// A caller that has lost patience is news of the member too; one that has gone away is not.
+		// A caller that has lost patience is news of the member too; one that was told to end is not.
 		if !errors.Is(parent.Err(), context.Canceled) {
 			o.line.doubt()
 		}

@@ -108,7 +108,7 @@ func TestObserverGivesUp(t *testing.T) {
 			},
 			time.Second, context.DeadlineExceeded, true,
 		},
-		"the caller has gone away": {
+		"the caller has given up": {
 			func(ctx context.Context) (context.Context, context.CancelFunc) {
 				ctx, cancel := context.WithCancel(ctx)
 				time.AfterFunc(time.Second, cancel)

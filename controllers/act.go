@@ -107,7 +107,7 @@ func (p *pass) look(ctx context.Context, s *site) {
 	job, taken, err := p.observeJob(ctx, s, confirm)
 	s.pod = ""
 	if err == nil && job == nil && confirm {
-		s.pod, err = s.member.PodLeft(ctx, p.key(s), last.ID)
+		s.pod, err = s.member.PodOfRun(ctx, p.key(s), last.ID)
 	}
 	if err != nil {
 		p.fail(s, err)
@@ -385,7 +385,7 @@ func (p *pass) performOn(ctx context.Context, s *site) (o outcome) {
 // made no pod, so that any pod of its run is of a Job that is gone.
 func (p *pass) adjust(ctx context.Context, s *site) error {
 	if s.job.Unreleased {
-		pod, err := s.member.PodLeft(ctx, p.key(s), s.job.RunID)
+		pod, err := s.member.PodOfRun(ctx, p.key(s), s.job.RunID)
 		if err != nil {
 			return err
 		}
@@ -481,7 +481,7 @@ func (e leftoverError) Error() string {
 func (p *pass) clearForStart(ctx context.Context, s *site, bundle *rendered) error {
 	run := p.ledger.Last(s.name)
 	if p.ledger.First(s.name) != run {
-		pod, err := s.member.Leftover(ctx, p.key(s), run.ID)
+		pod, err := s.member.PodOfOtherRun(ctx, p.key(s), run.ID)
 		if err != nil {
 			return err
 		}

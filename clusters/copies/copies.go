@@ -1,6 +1,6 @@
 // Package copies keeps copies of the hub's Secrets and ConfigMaps on members, for the runs that reference them. In
-// comes the hub's object and the FleetMiniCluster that uses it, or leaves it; a member then has the content, and
-// notes of all its users, or the copy no more. What somebody else has put there is never overwritten.
+// comes the hub's object and the FleetMiniClusters that use it; a member then has the content and the
+// names of its users, until there are none. What somebody else has put there is never overwritten.
 package copies
 
 import (
@@ -73,7 +73,7 @@ func Ensure(ctx context.Context, m *clusters.Member, source client.Object, names
 	return "", errContended(want)
 }
 
-// Release takes the users who leave off a copy, and deletes the copy when none is left.
+// Release takes the users for whom leaves is true off a copy, and deletes the copy when it has no other.
 func Release(ctx context.Context, m *clusters.Member, have client.Object, hubUID string, leaves func(fleet.Origin) bool) error {
 	if err := m.Verify(ctx); err != nil {
 		return err

@@ -76,7 +76,7 @@ func replace(ctx context.Context, m *clusters.Member, want, have client.Object) 
 	return m.Create(ctx, next)
 }
 
-// removeUsers takes users off a copy as it was read, and deletes it when none is left.
+// removeUsers takes users off a copy as it was read, and deletes it when there is no other.
 func removeUsers(ctx context.Context, m *clusters.Member, have client.Object, leaves func(fleet.Origin) bool) error {
 	next := have.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy has the type of its original
 	annotations, stay := next.GetAnnotations(), 0

@@ -23,13 +23,13 @@ func TestRepeats(t *testing.T) {
 		before, now *fleet.PodIssue
 		want        bool
 	}{
-		"none":         {nil, nil, true},
-		"the first":    {nil, &pull, false},
-		"the last":     {&pull, nil, false},
-		"the same":     {&pull, &pull, true},
-		"another pod":  {&pull, &other, false},
-		"another word": {&pull, with(pull, "CreateContainerError", pull.Message), false},
-		"fewer":        {&quota, &fewer, false},
+		"none":           {nil, nil, true},
+		"the first":      {nil, &pull, false},
+		"the last":       {&pull, nil, false},
+		"the same":       {&pull, &pull, true},
+		"another pod":    {&pull, &other, false},
+		"another reason": {&pull, with(pull, "CreateContainerError", pull.Message), false},
+		"fewer":          {&quota, &fewer, false},
 		"another cause": {
 			with(quota, create, "exceeded quota"), with(quota, create, `violates PodSecurity "restricted"`), false,
 		},

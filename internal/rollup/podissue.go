@@ -58,21 +58,21 @@ func (m *Member) onlyPodIssue() bool {
 	return m.hasPodIssue() && m.Step.Message == "" && m.Lost == nil && m.Failed == nil && !m.Connecting
 }
 
-// explained is of how many members a condition says more than the name.
-const explained = 3
+// mostExplained is of how many members a condition says more than the name.
+const mostExplained = 3
 
 // running names the members with a live run, and what there is to say of the first of them.
 func running(cs []v1alpha1.ClusterStatus) string {
 	var out []string
-	told, more := 0, 0
+	explained, more := 0, 0
 	for _, c := range slices.SortedFunc(slices.Values(cs), func(a, b v1alpha1.ClusterStatus) int { return cmp.Compare(a.Name, b.Name) }) {
 		switch {
 		case c.State.Ended():
 			continue
 		case c.Message == "":
 			out = append(out, c.Name)
-		case told < explained:
-			told++
+		case explained < mostExplained:
+			explained++
 			out = append(out, c.Name+" ("+c.Message+")")
 		default:
 			more++

@@ -15,15 +15,15 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
 
-// Leftover returns the name of a pod of an earlier run of a MiniCluster that has not ended, or "". A Job that
-// somebody else deletes is gone before its pods are, and they would be in the same cluster as those of the
+// PodOfOtherRun returns the name of a pod of a MiniCluster that has not ended and is of another run, or "". A Job that
+// somebody else deletes may be deleted before its pods are, and they would be in the same cluster as those of the
 // next run, under the same hostnames.
-func (m *Member) Leftover(ctx context.Context, key types.NamespacedName, runID string) (string, error) {
+func (m *Member) PodOfOtherRun(ctx context.Context, key types.NamespacedName, runID string) (string, error) {
 	return m.anyPod(ctx, key, []term{{v1alpha1.LabelRun, selection.Exists, nil}, {v1alpha1.LabelRun, selection.NotEquals, []string{runID}}})
 }
 
-// PodLeft returns the name of a pod of a run's Job that has not ended, or "".
-func (m *Member) PodLeft(ctx context.Context, key types.NamespacedName, runID string) (string, error) {
+// PodOfRun returns the name of a pod of a run's Job that has not ended, or "".
+func (m *Member) PodOfRun(ctx context.Context, key types.NamespacedName, runID string) (string, error) {
 	return m.anyPod(ctx, key, []term{{v1alpha1.LabelRun, selection.Equals, []string{runID}}, {batchv1.JobNameLabel, selection.Exists, nil}})
 }
 
