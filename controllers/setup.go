@@ -23,6 +23,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/controllers/gitsource"
 	"github.com/minifleet/minifleet/controllers/internal/events"
 	"github.com/minifleet/minifleet/controllers/internal/inflight"
 	"github.com/minifleet/minifleet/gitsource/fetch"
@@ -33,8 +34,8 @@ import (
 // +kubebuilder:rbac:groups="",namespace=system,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=system,resources=leases,verbs=get;create;update
 
-// mostGitTimeout is the upper bound of a GitSource's spec.timeout, which each fetch is given.
-const mostGitTimeout = 10 * time.Minute
+// maxGitTimeout is the upper bound of a GitSource's spec.timeout, which each fetch is given.
+const maxGitTimeout = 10 * time.Minute
 
 // Options of the manager.
 type Options struct {
@@ -159,10 +160,10 @@ func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, news *
 	if err := fleet.setUp(mgr, &news.fleet, &news.room, o.Workers); err != nil {
 		return fmt.Errorf("setting up the FleetMiniCluster controller: %w", err)
 	}
-	sources := &GitSourceReconciler{
-		Client: local.GetClient(), Fetcher: &fetch.Fetcher{Timeout: mostGitTimeout}, Recorder: recorder, Now: o.Now,
+	sources := &gitsource.Reconciler{
+		Client: local.GetClient(), Fetcher: &fetch.Fetcher{Timeout: maxGitTimeout}, Recorder: recorder, Now: o.Now,
 	}
-	if err := sources.setUp(local); err != nil {
+	if err := sources.SetUp(local); err != nil {
 		return fmt.Errorf("setting up the GitSource controller: %w", err)
 	}
 	return nil

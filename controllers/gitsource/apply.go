@@ -1,0 +1,158 @@
+package gitsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/gitsource/parse"
+)
+
+// concurrentWrites is how many objects of a source are written at the same time.
+const concurrentWrites = 8
+
+// applied is what became of the objects that Git declares, in the order of files.
+type applied struct {
+	written  []string // KIND/NAME of what was created or updated
+	refused  []string // KIND/NAME of what could not be
+	problems []v1alpha1.FileProblem
+}
+
+// outcome is what became of one object that Git declares.
+type outcome struct {
+	refusal string // why it could not be applied
+	written bool   // it was created or updated
+	inSync  string // the resource version at which there was nothing to do
+	err     error
+}
+
+// apply creates and updates what Git declares, Placements first. What the hub refuses is a problem of its
+// file; it holds nothing else up.
+func (r *Reconciler) apply(ctx context.Context, source *v1alpha1.GitSource, t *tree, have hubObjects) (out applied, err error) {
+	var errs []error
+	for _, objects := range inOrder(t.parsed.Objects) {
+		outcomes := r.applyAll(ctx, source, t, objects, have)
+		errs = append(errs, out.add(objects, outcomes, t.inSync.versions)...)
+	}
+	return out, errors.Join(errs...)
+}
+
+// inOrder are the objects in groups of which one is applied after the other.
+func inOrder(objects []parse.Object) [2][]*parse.Object {
+	var groups [2][]*parse.Object
+	for i := range objects {
+		group := 1
+		if objects[i].Kind == parse.KindPlacement {
+			group = 0
+		}
+		groups[group] = append(groups[group], &objects[i])
+	}
+	return groups
+}
+
+// applyAll applies objects several at a time.
+func (r *Reconciler) applyAll(ctx context.Context, source *v1alpha1.GitSource, t *tree, objects []*parse.Object, have hubObjects) []outcome {
+	outcomes := make([]outcome, len(objects))
+	slots := make(chan struct{}, concurrentWrites)
+	var wg sync.WaitGroup
+	for i, o := range objects {
+		slots <- struct{}{}
+		wg.Go(func() {
+			outcomes[i] = r.applyOne(ctx, source, t, o, have)
+			<-slots
+		})
+	}
+	wg.Wait()
+	return outcomes
+}
+
+// add notes outcomes, and in versions what is in sync. It returns the errors of the hub.
+func (a *applied) add(objects []*parse.Object, outcomes []outcome, versions map[string]string) []error {
+	var errs []error
+	for i, o := range objects {
+		key, result := objectKey(o.Kind, o.Name), outcomes[i]
+		switch {
+		case result.err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", key, result.err))
+		case result.refusal != "":
+			a.refused = append(a.refused, key)
+			a.problems = append(a.problems, objectProblem(o, "", result.refusal))
+		case result.written:
+			a.written = append(a.written, key)
+		case result.inSync != "":
+			versions[key] = result.inSync
+		}
+	}
+	return errs
+}
+
+// applyOne is called for several objects at once: it changes nothing that they share.
+func (r *Reconciler) applyOne(ctx context.Context, source *v1alpha1.GitSource, t *tree, o *parse.Object, have hubObjects) outcome {
+	key := objectKey(o.Kind, o.Name)
+	if h := have[key]; h != nil && t.inSync.versions[key] == h.GetResourceVersion() {
+		return outcome{} // compared before, and not touched since
+	}
+	want, refusal := desired(source, o)
+	if refusal != "" {
+		return outcome{refusal: refusal}
+	}
+	result := r.write(ctx, source.Name, t.revision, want, have[key])
+	if isRefusal(result.err) {
+		return outcome{refusal: result.err.Error()}
+	}
+	return result
+}
+
+// isRefusal says whether an error is about the object, so that trying again does not help.
+func isRefusal(err error) bool {
+	var own *sourceError
+	return errors.As(err, &own) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// write creates or updates one object. What somebody else made is left alone.
+func (r *Reconciler) write(ctx context.Context, source, revision string, want, have client.Object) outcome {
+	if have == nil {
+		return r.create(ctx, revision, want)
+	}
+	if !belongsTo(have, source) {
+		return outcome{err: notOurs(source, want, have)}
+	}
+	if !have.GetDeletionTimestamp().IsZero() {
+		return outcome{} // it is created anew once its deletion has ended
+	}
+	updated, changed := merge(want, have, revision)
+	if !changed {
+		return outcome{inSync: have.GetResourceVersion()}
+	}
+	err := r.Client.Update(ctx, updated)
+	return outcome{written: err == nil, err: err}
+}
+
+func (r *Reconciler) create(ctx context.Context, revision string, want client.Object) outcome {
+	want.GetAnnotations()[v1alpha1.AnnotationSourceRevision] = revision
+	if fmc, ok := want.(*v1alpha1.FleetMiniCluster); ok {
+		controllerutil.AddFinalizer(fmc, v1alpha1.Finalizer) // saves the FleetMiniCluster controller a write
+	}
+	err := r.Client.Create(ctx, want)
+	if apierrors.IsAlreadyExists(err) {
+		name := objectKey(kindOnHub(want), want.GetName())
+		err = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource(name).GroupResource(), want.GetName(), err)
+	}
+	return outcome{written: err == nil, err: err}
+}
+
+// notOurs says whose an object is that a source would write, and how it could.
+func notOurs(source string, want, have client.Object) error {
+	whose := "was not created by a GitSource"
+	if owner := have.GetLabels()[v1alpha1.LabelSource]; owner != "" {
+		whose = "belongs to GitSource " + owner
+	}
+	return &sourceError{v1alpha1.ReasonConflict, fmt.Sprintf("%s %s/%s exists already and %s, which keeps it: rename this one, or hand that one over (kubectl label --overwrite it with %s=%s)",
+		kindOnHub(want), want.GetNamespace(), want.GetName(), whose, v1alpha1.LabelSource, source)}
+}

@@ -1,0 +1,106 @@
+package gitsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/gitsource/parse"
+)
+
+// pruned is what became of hub objects (KIND/NAME) that Git no longer declares.
+type pruned struct {
+	deleted []string
+	blocked []string // what would be deleted if somebody approved it
+}
+
+// prune deletes what this source created and Git no longer declares. What a file with a problem may have
+// declared is kept, and when much disappears at once, a person has to approve it.
+func (r *Reconciler) prune(ctx context.Context, source *v1alpha1.GitSource, t *tree, have hubObjects) (pruned, error) {
+	if source.Spec.Prune != nil && !*source.Spec.Prune {
+		return pruned{}, nil
+	}
+	undeclared, declared := split(have, source.Name, t.parsed)
+	if len(undeclared) == 0 {
+		return pruned{}, nil
+	}
+	if needsApproval(source.Annotations[v1alpha1.AnnotationApprovePrune], t, len(undeclared), declared) {
+		return pruned{blocked: undeclared}, nil
+	}
+	return r.deleteAll(ctx, undeclared, have)
+}
+
+// deleteAll deletes objects as they were read, and none that was edited or replaced since.
+func (r *Reconciler) deleteAll(ctx context.Context, keys []string, have hubObjects) (out pruned, err error) {
+	var errs []error
+	for _, key := range keys {
+		obj := have[key]
+		uid, version := obj.GetUID(), obj.GetResourceVersion()
+		err := r.Client.Delete(ctx, obj, client.Preconditions{UID: &uid, ResourceVersion: &version})
+		if client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("pruning %s: %w", key, err))
+			continue
+		}
+		out.deleted = append(out.deleted, key)
+	}
+	return out, errors.Join(errs...)
+}
+
+// split finds the objects of a source that Git no longer declares, FleetMiniClusters before Placements, and how
+// many it still declares or may declare.
+func split(have hubObjects, source string, parsed parse.Result) (undeclared []string, declared int) {
+	inGit := map[string]bool{}
+	for _, o := range parsed.Objects {
+		inGit[objectKey(o.Kind, o.Name)] = true
+	}
+	bad := badFiles(parsed.Problems, have.filesOf(source))
+	for _, key := range slices.Sorted(maps.Keys(have)) {
+		obj := have[key]
+		if !belongsTo(obj, source) || !obj.GetDeletionTimestamp().IsZero() {
+			continue
+		}
+		if inGit[key] || bad[fileOf(obj)] || bad[anyFile] {
+			declared++
+			continue
+		}
+		undeclared = append(undeclared, key)
+	}
+	return undeclared, declared
+}
+
+// anyFile stands for a new file that cannot be read: what is no longer in its own file may have moved there.
+const anyFile = ""
+
+// badFiles are the files with a problem. What they declare is not known, so that nothing may be missed. files
+// are those that hub objects come from.
+func badFiles(problems []parse.Problem, files map[string]string) map[string]bool {
+	known := map[string]bool{}
+	for _, path := range files {
+		known[path] = true
+	}
+	bad := map[string]bool{}
+	for _, p := range problems {
+		if p.Warning {
+			continue
+		}
+		bad[p.Path] = true
+		if !known[p.Path] {
+			bad[anyFile] = true
+		}
+	}
+	return bad
+}
+
+// needsApproval says whether a prune is too large to be done unasked: nothing would be left, the path has
+// disappeared, or half or more would be deleted at once. It is not if the revision or commit is approved.
+func needsApproval(approved string, t *tree, undeclared, declared int) bool {
+	if approved != "" && (approved == t.revision || approved == t.commit) {
+		return false
+	}
+	return t.pathProblem != "" || declared == 0 || undeclared > 1 && undeclared >= declared
+}

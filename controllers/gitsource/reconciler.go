@@ -1,0 +1,174 @@
+// Package gitsource reconciles GitSources. What comes in are a GitSource, the commit that it names and the hub's
+// objects of its namespace; what goes out are FleetMiniClusters and Placements as the commit declares them, and
+// the GitSource's status.
+//
+//	fetch.go    credentials and a commit -> a tree: what the commit declares
+//	needs.go    tree + namespace -> what the source declares that needs permissions, recorded before it is applied
+//	apply.go    tree + hub -> created and updated objects
+//	desired.go  one object in Git -> the object on the hub, and that merged with what is there
+//	prune.go    tree + hub -> deleted objects, or those that wait for approval
+//	report.go   all of these -> status and events
+package gitsource
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/jitter"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/controllers/internal/allowance"
+	"github.com/minifleet/minifleet/controllers/internal/retry"
+	"github.com/minifleet/minifleet/gitsource/fetch"
+)
+
+// +kubebuilder:rbac:groups=minifleet.dev,resources=gitsources,verbs=get;list;watch
+// +kubebuilder:rbac:groups=minifleet.dev,resources=gitsources/status,verbs=update
+// +kubebuilder:rbac:groups=minifleet.dev,resources=fleetminiclusters;placements,verbs=get;list;watch;create;update;delete
+
+const (
+	// conflictDelay is how long the cache is given that was behind when objects were applied.
+	conflictDelay = 200 * time.Millisecond
+	// intervalJitter spreads intervals, so that sources which were created together do not stay together.
+	intervalJitter = 0.1
+	// concurrentSources is how many sources are reconciled at once.
+	concurrentSources = 8
+)
+
+// Reconciler keeps the hub's objects as Git repositories declare them.
+type Reconciler struct {
+	Client   client.Client
+	Fetcher  *fetch.Fetcher
+	Recorder events.EventRecorder
+	Now      func() time.Time
+
+	trees treeCache
+}
+
+// SetUp registers the controller with a manager of the hub.
+func (r *Reconciler) SetUp(mgr manager.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("gitsource").
+		// An annotation, whichever it is, has the repository fetched at once.
+		For(&v1alpha1.GitSource{}, builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Watches(&v1alpha1.FleetMiniCluster{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(editedOrDeleted)).
+		Watches(&v1alpha1.Placement{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(editedOrDeleted)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.sourcesIn), builder.WithPredicates(allowance.Changed())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentSources, RateLimiter: retry.Limiter[reconcile.Request]()}).
+		Complete(r)
+}
+
+// editedOrDeleted accepts deletions and edits of hub objects, which may have to be put back.
+var editedOrDeleted = predicate.And[client.Object](predicate.GenerationChangedPredicate{}, predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+})
+
+func sourceOf(_ context.Context, obj client.Object) []reconcile.Request {
+	name := obj.GetLabels()[v1alpha1.LabelSource]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
+}
+
+// sourcesIn are the sources of a namespace whose allowance has changed.
+func (r *Reconciler) sourcesIn(ctx context.Context, namespace client.Object) []reconcile.Request {
+	var sources v1alpha1.GitSourceList
+	if err := r.Client.List(ctx, &sources, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy); err != nil {
+		return nil // a list from memory does not fail
+	}
+	var out []reconcile.Request
+	for i := range sources.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&sources.Items[i])})
+	}
+	return out
+}
+
+// Reconcile fetches one repository and applies what it declares.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	source := &v1alpha1.GitSource{}
+	if err := r.Client.Get(ctx, req.NamespacedName, source); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.trees.forget(req.NamespacedName)
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !source.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	if source.Spec.Suspend {
+		return reconcile.Result{}, r.reportSuspended(ctx, source)
+	}
+	done, err := r.sync(ctx, source)
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	}
+	if reportErr := r.report(ctx, source, done, err); reportErr != nil {
+		return retry.OnConflict(reportErr)
+	}
+	if err != nil && !isSourceError(err) {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: spread(source.Spec.Interval.Duration)}, nil
+}
+
+// spread is an interval with jitter.
+func spread(interval time.Duration) time.Duration {
+	if interval <= 0 {
+		interval = time.Minute
+	}
+	return jitter.Percent(intervalJitter, nil)(interval) // its source of randomness is not for several goroutines
+}
+
+// progress is how far one reconciliation has got, and with what outcome.
+type progress struct {
+	tree     *tree
+	declared declaration
+	applied  applied
+	pruned   pruned
+}
+
+// sync fetches, applies and prunes. After an error, everything that was applied before stays.
+func (r *Reconciler) sync(ctx context.Context, source *v1alpha1.GitSource) (done progress, err error) {
+	have, err := r.readHub(ctx, source.Namespace)
+	if err != nil {
+		return done, err
+	}
+	if done.tree, err = r.fetch(ctx, source, have.filesOf(source.Name)); err != nil {
+		return done, err
+	}
+	if done.declared, err = r.declare(ctx, source, done.tree, have); err != nil {
+		return done, err
+	}
+	if done.applied, err = r.apply(ctx, source, done.tree, have); err != nil {
+		return done, err
+	}
+	done.pruned, err = r.prune(ctx, source, done.tree, have)
+	return done, err
+}
+
+// sourceError is a failure that is reported in the source's conditions, and tried again at its interval.
+type sourceError struct{ reason, message string }
+
+func (e *sourceError) Error() string { return e.message }
+
+// isSourceError says whether an error is one of the source's or its repository's, and not of the hub's.
+func isSourceError(err error) bool {
+	var own *sourceError
+	var fetching *fetch.Error
+	return errors.As(err, &own) || errors.As(err, &fetching)
+}

@@ -1,0 +1,194 @@
+package gitsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/conditions"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/controllers/internal/condition"
+	"github.com/minifleet/minifleet/gitsource/fetch"
+	"github.com/minifleet/minifleet/gitsource/parse"
+	"github.com/minifleet/minifleet/internal/sanitize"
+)
+
+const (
+	// maxProblems is how many problems a status lists.
+	maxProblems = 50
+	// maxNames is how many objects a message names.
+	maxNames = 10
+)
+
+// report writes the status if it has changed, and the events of what has happened. An error is what ended the
+// reconciliation early.
+func (r *Reconciler) report(ctx context.Context, source *v1alpha1.GitSource, done progress, err error) error {
+	before := source.DeepCopy()
+	setStatus(source, done, err, r.Now())
+	if !equality.Semantic.DeepEqual(before.Status, source.Status) {
+		if err := r.Client.Status().Update(ctx, source); err != nil {
+			return err
+		}
+	}
+	r.sendEvents(source, before, done)
+	return nil
+}
+
+func (r *Reconciler) reportSuspended(ctx context.Context, source *v1alpha1.GitSource) error {
+	before := source.Status.DeepCopy()
+	source.Status.ObservedGeneration = source.Generation
+	condition.Set(source, r.Now(), conditions.FalseCondition(v1alpha1.ConditionReady, v1alpha1.ReasonSuspended, "%s",
+		"suspended: the repository is not looked at while spec.suspend is true; what was applied stays"))
+	if equality.Semantic.DeepEqual(before, &source.Status) {
+		return nil
+	}
+	return r.Client.Status().Update(ctx, source)
+}
+
+// setStatus makes up the status of one reconciliation.
+func setStatus(source *v1alpha1.GitSource, done progress, err error, now time.Time) {
+	st := &source.Status
+	st.ObservedGeneration = source.Generation
+	if err != nil {
+		condition.Set(source, now, conditions.FalseCondition(v1alpha1.ConditionReady, reasonOf(err), "%s", notApplied(err, st.Revision)))
+		return
+	}
+	problems, warnings := problemsOf(done)
+	st.Revision, st.Commit = done.tree.revision, done.tree.commit
+	st.MiniClusters = countMiniClusters(done.tree.parsed.Objects)
+	st.Needs = done.declared.afterApply(done.tree.parsed.Objects, done.applied.refused, done.pruned.deleted)
+	st.ProblemCount = int32(len(problems)) //nolint:gosec // far fewer than 2³¹
+	st.Problems = nil
+	if all := slices.Concat(problems, warnings); len(all) > 0 {
+		st.Problems = all[:min(len(all), maxProblems)]
+	}
+	condition.Set(source, now, ready(source, done, problems))
+	if len(done.pruned.blocked) == 0 {
+		conditions.Delete(source, v1alpha1.ConditionPruneBlocked)
+		return
+	}
+	condition.Set(source, now, conditions.TrueCondition(v1alpha1.ConditionPruneBlocked, v1alpha1.ReasonPruneBlocked, "%s", blockedMessage(source, done)))
+}
+
+// ready is the condition of a repository that could be read.
+func ready(source *v1alpha1.GitSource, done progress, problems []v1alpha1.FileProblem) *metav1.Condition {
+	const kind = v1alpha1.ConditionReady
+	switch {
+	case len(done.pruned.blocked) > 0:
+		return conditions.FalseCondition(kind, v1alpha1.ReasonPruneBlocked, "%s", blockedMessage(source, done))
+	case done.tree.pathProblem != "":
+		return conditions.FalseCondition(kind, v1alpha1.ReasonFetchFailed, "spec.path: %s", done.tree.pathProblem)
+	case len(problems) > 0:
+		return conditions.FalseCondition(kind, v1alpha1.ReasonProblemsFound, "%s", problemsMessage(problems, done.tree.revision))
+	default:
+		return conditions.TrueCondition(kind, v1alpha1.ReasonSucceeded, "applied revision %s: %d MiniClusters", source.Status.Revision, source.Status.MiniClusters)
+	}
+}
+
+func countMiniClusters(objects []parse.Object) int32 {
+	var n int32
+	for _, o := range objects {
+		if o.Kind != parse.KindPlacement {
+			n++
+		}
+	}
+	return n
+}
+
+func blockedMessage(source *v1alpha1.GitSource, done progress) string {
+	why := "so many objects at once"
+	if done.tree.pathProblem != "" {
+		why = done.tree.pathProblem
+	}
+	return fmt.Sprintf("revision %s no longer declares %s (%s); nothing was deleted. If that is meant: kubectl -n %s annotate --overwrite gitsource %s %s=%s",
+		done.tree.revision, sanitize.Names(done.pruned.blocked, maxNames), why, source.Namespace, source.Name, v1alpha1.AnnotationApprovePrune, done.tree.revision)
+}
+
+// problemsMessage is about the first problem, of which there is one.
+func problemsMessage(problems []v1alpha1.FileProblem, revision string) string {
+	p := problems[0]
+	where := p.Path
+	if p.Line > 0 {
+		where = fmt.Sprintf("%s:%d", p.Path, p.Line)
+	}
+	if p.Object != "" {
+		where += ": " + p.Object
+	}
+	if p.Field != "" {
+		where += ": " + p.Field
+	}
+	more := ""
+	if n := len(problems) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %d more, see status.problems)", n)
+	}
+	return fmt.Sprintf("%s: %s%s; everything else of revision %s is applied", where, p.Message, more, revision)
+}
+
+// problemsOf are what could not be applied (first what is not allowed, then what cannot be read, then what the
+// hub refused), and what could with a warning.
+func problemsOf(done progress) (problems, warnings []v1alpha1.FileProblem) {
+	problems = slices.Clone(done.declared.problems)
+	for _, p := range done.tree.parsed.Problems {
+		found := fileProblem(p.Path, p.Line, p.Object, p.Field, p.Message)
+		if found.Warning = p.Warning; p.Warning {
+			warnings = append(warnings, found)
+			continue
+		}
+		problems = append(problems, found)
+	}
+	return append(problems, done.applied.problems...), warnings
+}
+
+func objectProblem(o *parse.Object, field, message string) v1alpha1.FileProblem {
+	return fileProblem(o.Path, o.Line, o.Kind+"/"+o.Name, field, message)
+}
+
+func fileProblem(path string, line int, object, field, message string) v1alpha1.FileProblem {
+	safe := func(text string) string { return sanitize.Text(text, sanitize.MaxNote) }
+	return v1alpha1.FileProblem{
+		Path: safe(path), Line: int32(line), Object: safe(object), Field: safe(field), Message: safe(message), //nolint:gosec // files are far shorter than 2³¹ lines
+	}
+}
+
+// sendEvents sends those of one reconciliation, after its status was written.
+func (r *Reconciler) sendEvents(source, before *v1alpha1.GitSource, done progress) {
+	send := func(kind, reason, action, message string) {
+		r.Recorder.Eventf(source, nil, kind, reason, action, "%s", sanitize.Text(message, sanitize.MaxNote))
+	}
+	if written := done.applied.written; len(written) > 0 {
+		send(corev1.EventTypeNormal, v1alpha1.ReasonRevisionApplied, "Apply", fmt.Sprintf("revision %s: applied %s", done.tree.revision, sanitize.Names(written, maxNames)))
+	}
+	if deleted := done.pruned.deleted; len(deleted) > 0 {
+		send(corev1.EventTypeNormal, v1alpha1.ReasonPruned, "Prune", fmt.Sprintf("revision %s: deleted %s, which it no longer declares", done.tree.revision, sanitize.Names(deleted, maxNames)))
+	}
+	was, is := conditions.Get(before, v1alpha1.ConditionReady), conditions.Get(source, v1alpha1.ConditionReady)
+	if is.Status == metav1.ConditionFalse && (was == nil || was.Message != is.Message) {
+		send(corev1.EventTypeWarning, is.Reason, "Sync", is.Message)
+	}
+}
+
+func reasonOf(err error) string {
+	var own *sourceError
+	var fetching *fetch.Error
+	switch {
+	case errors.As(err, &own):
+		return own.reason
+	case errors.As(err, &fetching):
+		return fetching.Reason
+	default:
+		return v1alpha1.ReasonApplyFailed
+	}
+}
+
+func notApplied(err error, revision string) string {
+	if revision == "" {
+		return err.Error()
+	}
+	return fmt.Sprintf("%s; revision %s stays applied", err, revision)
+}
