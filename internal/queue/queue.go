@@ -1,0 +1,258 @@
+// Package queue keeps who has reserved room on members, and who waits in line for some.
+//
+// In come reservations and entries of the line, one set per FleetMiniCluster, and what nodes have free
+// (nodeusage). Out come views: what one FleetMiniCluster may count on, given everybody else's reservations and
+// those who come first. Whoever decides on a view reserves with it, and is refused where others have reserved
+// since; so no room is given twice, though nobody holds a lock while deciding.
+//
+// A Queue is safe for concurrent use. Its lock is never held outside of its methods.
+package queue
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/minifleet/minifleet/internal/fit"
+	"github.com/minifleet/minifleet/internal/fleet"
+	"github.com/minifleet/minifleet/internal/nodeusage"
+)
+
+// Key is NAMESPACE/NAME of a FleetMiniCluster.
+type Key = types.NamespacedName
+
+// Reservation is the room of one run on one member. Pods that have a node are counted on the member itself, and
+// pods that have succeeded need none: the rest is reserved.
+type Reservation struct {
+	// Run is the run's id, empty until it is in the ledger.
+	Run  string
+	Gang fit.Gang
+	// Succeeded is how many of the gang's pods have.
+	Succeeded int
+}
+
+// grows says whether a reservation takes more than the one before it.
+func (r Reservation) grows(before Reservation) bool {
+	return r.Gang.Pod.Key != before.Gang.Pod.Key || r.Gang.Size-r.Succeeded > before.Gang.Size-before.Succeeded ||
+		(r.Gang.Beside != nil) != (before.Gang.Beside != nil)
+}
+
+// Queue is the reservations and the line of a fleet.
+type Queue struct {
+	restoring sync.Mutex
+	restored  bool
+
+	mu       sync.Mutex
+	since    time.Time
+	reserved map[string]map[Key]Reservation // by member
+	// version counts, by member, the changes that leave less room for others.
+	version map[string]int
+	pending map[Key]Entry
+	// known are the members whose room has been known since they were connected; asking are those who could not
+	// be told of a member's room because it was not known yet.
+	known  map[string]any
+	asking map[string]map[Key]bool
+}
+
+// New returns an empty Queue.
+func New() *Queue {
+	return &Queue{
+		reserved: map[string]map[Key]Reservation{}, version: map[string]int{}, pending: map[Key]Entry{},
+		known: map[string]any{}, asking: map[string]map[Key]bool{},
+	}
+}
+
+// Restored is what a FleetMiniCluster had before the hub was restarted.
+type Restored struct {
+	Key          Key
+	Reservations map[string]Reservation // by member
+	Entry        *Entry
+}
+
+// Restore fills the queue from what load returns, once; load is called again after an error only. What is in the
+// queue already is newer and stays. Until the first call has succeeded, others wait.
+func (q *Queue) Restore(now time.Time, load func() ([]Restored, error)) error {
+	q.restoring.Lock()
+	defer q.restoring.Unlock()
+	if q.restored {
+		return nil
+	}
+	all, err := load()
+	if err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range all {
+		for member, reservation := range r.Reservations {
+			if _, ok := q.reserved[member][r.Key]; !ok {
+				q.set(member, r.Key, reservation)
+			}
+		}
+		if r.Entry != nil {
+			q.pending[r.Key] = *r.Entry
+		}
+	}
+	q.restored, q.since = true, now
+	return nil
+}
+
+// Since is when the queue was restored: soon after the hub has started.
+func (q *Queue) Since() time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.since
+}
+
+// set puts down a reservation. The queue is locked.
+func (q *Queue) set(member string, key Key, r Reservation) {
+	if q.reserved[member] == nil {
+		q.reserved[member] = map[Key]Reservation{}
+	}
+	if before, ok := q.reserved[member][key]; !ok || r.grows(before) {
+		q.version[member]++
+	}
+	q.reserved[member][key] = r
+}
+
+// Runs is how many reservations there are on each member.
+func (q *Queue) Runs() map[string]int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out := make(map[string]int, len(q.reserved))
+	for member, all := range q.reserved {
+		if len(all) > 0 {
+			out[member] = len(all)
+		}
+	}
+	return out
+}
+
+// Reservations are those of a FleetMiniCluster, by member.
+func (q *Queue) Reservations(key Key) map[string]Reservation {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out := map[string]Reservation{}
+	for member, all := range q.reserved {
+		if r, ok := all[key]; ok {
+			out[member] = r
+		}
+	}
+	return out
+}
+
+// Pending is the entry of a FleetMiniCluster that waits, nil for one that does not.
+func (q *Queue) Pending(key Key) *Entry {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e, ok := q.pending[key]; ok {
+		return &e
+	}
+	return nil
+}
+
+// View is what a FleetMiniCluster may know of a member: room is the member's, with or without the
+// FleetMiniCluster's own pods.
+func (q *Queue) View(member string, room *nodeusage.Room, key Key) *View {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return &View{
+		Member: member, State: room.State, Nodes: q.free(member, room, key), Ahead: q.others(member, key),
+		room: room, version: q.version[member],
+	}
+}
+
+// free is what nodes have free, less what all but one FleetMiniCluster have reserved. The queue is locked.
+func (q *Queue) free(member string, room *nodeusage.Room, self Key) []fleet.Node {
+	if room.State != nodeusage.Known {
+		return nil
+	}
+	nodes := fit.Clone(room.Nodes)
+	held, pods := map[string]int{}, map[string]fit.Pod{}
+	hold := func(p fit.Pod, n int) {
+		if n > 0 {
+			held[p.Key] += n
+			pods[p.Key] = p
+		}
+	}
+	for key, r := range q.reserved[member] {
+		if key == self {
+			continue
+		}
+		scheduled := room.Scheduled(r.Run)
+		hold(r.Gang.Pod, r.Gang.Size-r.Succeeded-scheduled.Pods)
+		if r.Gang.Beside != nil {
+			hold(*r.Gang.Beside, 1-scheduled.Services)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(held)) {
+		fit.Reserve(nodes, pods[key], held[key])
+	}
+	return nodes
+}
+
+// Request asks for a reservation that was decided on with a view.
+type Request struct {
+	View        *View
+	Reservation Reservation
+}
+
+// Reserve makes all reservations of a FleetMiniCluster, or none where others have taken room on one of the members
+// since its view was made: then there is to be another decision, on new views.
+func (q *Queue) Reserve(key Key, requests []Request) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range requests {
+		if q.version[r.View.Member] != r.View.version {
+			return false
+		}
+	}
+	for _, r := range requests {
+		q.set(r.View.Member, key, r.Reservation)
+	}
+	return true
+}
+
+// Update makes the reservations of a FleetMiniCluster those given, by member, and its place in the line the entry
+// given, nil for none. It returns the members where others may have more room, or another turn.
+func (q *Queue) Update(key Key, reservations map[string]Reservation, entry *Entry) []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var affected []string
+	for member, all := range q.reserved {
+		if _, ok := reservations[member]; ok {
+			continue
+		}
+		if _, ok := all[key]; ok {
+			delete(all, key)
+			affected = append(affected, member)
+		}
+	}
+	for member, r := range reservations {
+		before, had := q.reserved[member][key]
+		if !had || !r.same(before) {
+			q.set(member, key, r)
+			affected = append(affected, member) // it may need less than before
+		}
+	}
+	affected = append(affected, q.enqueue(key, entry)...)
+	slices.Sort(affected)
+	return slices.Compact(affected)
+}
+
+func (r Reservation) same(o Reservation) bool {
+	return r.Run == o.Run && r.Succeeded == o.Succeeded && r.Gang.Size == o.Gang.Size && r.Gang.Pod.Key == o.Gang.Pod.Key
+}
+
+// Dequeue takes a FleetMiniCluster out of the line. It returns the members where that gives others a turn.
+func (q *Queue) Dequeue(key Key) []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.enqueue(key, nil)
+}
+
+// Release forgets a FleetMiniCluster altogether, and returns the members where others may have more room.
+func (q *Queue) Release(key Key) []string { return q.Update(key, nil, nil) }
