@@ -78,8 +78,10 @@ type Decision struct {
 	Wanted int
 	// Matching is how many members may be chosen as far as names, labels and taints go.
 	Matching int
-	// Rejected are the members that were not chosen, by name.
-	Rejected []v1alpha1.RejectedCluster
+	// Rejected are the members that were not chosen, by name; Unselected is how many of them because their labels do
+	// not match.
+	Rejected   []v1alpha1.RejectedCluster
+	Unselected int
 	// Waiting are those of Rejected that would be chosen if they had room, nearest miss first.
 	Waiting []v1alpha1.RejectedCluster
 	// Awaited are those of Rejected that are Passing, and may turn out to come before others. Places are left
@@ -211,33 +213,37 @@ func count(cs []Candidate, is func(Candidate) bool) int {
 func (in Input) sift(selector labels.Selector, d *Decision) []Candidate {
 	var matching []Candidate
 	for _, c := range in.Candidates {
-		why := in.excludes(c, selector)
+		why, unselected := in.excludes(c, selector)
 		switch {
 		case why == "":
 			matching = append(matching, c)
 		case !slices.Contains(in.Keep, c.Name):
 			d.reject(c.Name, why)
+			if unselected {
+				d.Unselected++
+			}
 		}
 	}
 	return matching
 }
 
-func (in Input) excludes(c Candidate, selector labels.Selector) string {
+// excludes says why a member may not be chosen, empty if it may, and whether that is for its labels.
+func (in Input) excludes(c Candidate, selector labels.Selector) (why string, unselected bool) {
 	spec := &in.Spec
 	switch {
 	case slices.Contains(spec.ExcludeClusterNames, c.Name):
-		return "excludeClusterNames leaves it out"
+		return "excludeClusterNames leaves it out", false
 	case len(spec.ClusterNames) > 0 && !slices.Contains(spec.ClusterNames, c.Name):
-		return "clusterNames does not name it"
+		return "clusterNames does not name it", false
 	case !selector.Matches(labels.Set(c.Labels)):
-		return "its labels do not match the selector " + metav1.FormatLabelSelector(&spec.ClusterSelector)
+		return "its labels do not match the selector " + metav1.FormatLabelSelector(&spec.ClusterSelector), true
 	}
 	for _, t := range in.untolerated(c) {
 		if t.Effect == v1alpha1.NoSelect || t.Effect == v1alpha1.NoSelectIfNew && !slices.Contains(in.Prefer, c.Name) {
-			return "its taint " + describe(t) + " is not tolerated"
+			return "its taint " + describe(t) + " is not tolerated", false
 		}
 	}
-	return ""
+	return "", false
 }
 
 // missing rejects names that no member has, and counts them: they were asked for.

@@ -1,0 +1,175 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fit"
+	"github.com/minifleet/minifleet/internal/nodeusage"
+	"github.com/minifleet/minifleet/internal/queue"
+	"github.com/minifleet/minifleet/internal/rollup"
+	"github.com/minifleet/minifleet/internal/runs"
+	"github.com/minifleet/minifleet/internal/sanitize"
+)
+
+// admit lets a run begin, or take more room, if there is room for it in its turn.
+func (t *Target) admit(s *Snapshot, d *Decision, ledger runs.Ledger, line *Line, reads *Reads) {
+	switch t.Step.Action {
+	case runs.Adjust:
+		t.admitLive(s, d, ledger, line, reads)
+	case runs.Begin, runs.Create:
+		if err := d.Variants.For(t.Name).Err; err != nil {
+			t.Problem = &rollup.Problem{Reason: v1alpha1.ReasonInvalidOverride, Message: sanitize.Text(err.Error(), sanitize.MaxMessage)}
+			t.wait(v1alpha1.ReasonInvalidOverride, err.Error())
+			return
+		}
+		if t.Step.Action == runs.Begin {
+			t.admitNew(s, d, line, reads)
+		}
+	default:
+	}
+}
+
+// wait makes the step one that does nothing, for a reason.
+func (t *Target) wait(reason, message string) {
+	t.Step = runs.Step{Action: runs.Nothing, Reason: reason, Message: message}
+}
+
+// admitNew lets a run begin if its room is reserved, or can be. The room of one that follows another on the same member
+// could not be reserved before that had ended.
+func (t *Target) admitNew(s *Snapshot, d *Decision, line *Line, reads *Reads) {
+	m := s.member(t.Name)
+	if why := m.Cluster.Closed(); why != "" {
+		t.wait(v1alpha1.ReasonMemberClosed, "no new run begins on a member that "+why)
+		return
+	}
+	gang, err := d.Variants.Gang(t.Name)
+	if m.Connection.Room == nodeusage.Pending {
+		t.waitForRoom(gang, line)
+		return
+	}
+	if r, ok := s.Queue.Reserved[t.Name]; ok && r.Run == "" {
+		return
+	}
+	blocked := d.room(s, t.Name, line, reads).Miss
+	if blocked != "" {
+		t.After = After(t.After, Soon) // to be placed anew
+		t.wait(v1alpha1.ReasonInsufficientCapacity, blocked)
+		return
+	}
+	if view := t.Room; view != nil && err == nil {
+		t.Reserve = &queue.Request{View: view, Reservation: queue.Reservation{Gang: gang}}
+	}
+}
+
+// waitForRoom waits until it is known what a member has free, in the line of those that wait there.
+func (t *Target) waitForRoom(gang fit.Gang, line *Line) {
+	t.Needs = &gang
+	if !slices.Contains(line.Notify, t.Name) {
+		line.Notify = append(line.Notify, t.Name)
+	}
+	t.After = After(t.After, FailedInterval) // if the news that it is known does not come first
+	t.wait(v1alpha1.ReasonConnecting, notListed)
+}
+
+// admitLive lets a live run take more room than it has, in its turn: one that is resumed once all of its pods have some,
+// since they start together; one that is to be larger as far as there is some, since Flux lets brokers join later.
+func (t *Target) admitLive(s *Snapshot, d *Decision, ledger runs.Ledger, line *Line, reads *Reads) {
+	last, job := ledger.Last(t.Name), t.Observed.Job
+	t.Size = d.Wanted.SizeFor(last, job)
+	resumes := job.Suspended && job.SuspendedByUs
+	if d.Wanted.Suspend || job.Suspended && !resumes || !resumes && t.Size <= job.Size {
+		return // it takes no more than it has
+	}
+	own, reserved := s.Queue.Reserved[t.Name]
+	switch {
+	case reserved && job.Unreleased:
+		return // it has had its room since it was placed
+	case reserved && t.Admitted:
+		t.Size = int32(own.Gang.Size) //nolint:gosec // it was made of an int32
+		return
+	}
+	gang := gangOfJob(t.Observed.Object, nil)
+	if current, err := d.Variants.Gang(t.Name); err == nil && d.Wanted.IsCurrent(last) {
+		gang.Beside = current.Beside
+	}
+	gang.Size = 1
+	if resumes {
+		gang.Size = max(int(t.Size-job.Pods.Succeeded), 0)
+	}
+	if s.member(t.Name).Connection.Room == nodeusage.Pending {
+		t.waitForRoom(gang, line)
+		return
+	}
+	var blocked string
+	var view *queue.View
+	if resumes {
+		blocked, view = t.resume(s, gang, line, reads)
+	} else {
+		blocked, view = t.grow(s, gang, line, reads)
+	}
+	if blocked != "" {
+		t.After = After(t.After, waitInterval)
+		t.wait(v1alpha1.ReasonInsufficientCapacity, sanitize.Text(blocked, sanitize.MaxNote))
+		return
+	}
+	if view != nil {
+		gang.Size = int(t.Size)
+		t.Reserve = &queue.Request{View: view, Reservation: queue.Reservation{Run: last.ID, Gang: gang, Succeeded: int(job.Pods.Succeeded)}}
+	}
+}
+
+// resume says what keeps a suspended run from being resumed; nothing, if nothing does.
+func (t *Target) resume(s *Snapshot, gang fit.Gang, line *Line, reads *Reads) (blocked string, view *queue.View) {
+	if t.Room == nil {
+		reads.add(t.Name, ReadRoom)
+		return "", nil
+	}
+	f := check(t.Room, gang, s.rank(), line)
+	if f.Blocked == "" {
+		return "", t.Room
+	}
+	t.Needs = &gang
+	return "it is resumed when all of its pods have room; " + f.Blocked, nil
+}
+
+// grow makes the size as large as there is room for, and says what keeps even one pod more away; nothing, if nothing
+// does.
+func (t *Target) grow(s *Snapshot, one fit.Gang, line *Line, reads *Reads) (blocked string, view *queue.View) {
+	if t.RoomBeside == nil {
+		reads.add(t.Name, ReadRoomBeside)
+		return "", nil
+	}
+	view = t.RoomBeside
+	if view.State != nodeusage.Known {
+		return "", view
+	}
+	job, nodes := t.Observed.Job, fit.Clone(view.Nodes)
+	has, scheduled := int(job.Size), view.Scheduled(job.RunID)
+	if old, ok := s.Queue.Reserved[t.Name]; ok && old.Run == job.RunID {
+		has = max(has, old.Gang.Size) // the Job was resized just now, and the cache is behind
+	}
+	fit.Reserve(nodes, one.Pod, has-int(job.Pods.Succeeded)-scheduled.Pods)
+	if one.Beside != nil {
+		fit.Reserve(nodes, *one.Beside, 1-scheduled.Services)
+		one.Beside = nil
+	}
+	more := int(t.Size) - has
+	if more <= 0 {
+		return "", view
+	}
+	result := fit.Check(nodes, fit.Gang{Pod: one.Pod, Size: more})
+	miss := result.Miss
+	line.standBehind(t.Name, queue.Key{})
+	if first := view.First(nodes, one, s.rank()); first != nil {
+		line.standBehind(t.Name, first.Key)
+		result.Pods, miss = 0, first.Turn()
+	}
+	if result.Pods > 0 {
+		t.Size = int32(has + result.Pods) //nolint:gosec // no more than is asked for
+		return "", view
+	}
+	t.Needs = &one
+	return fmt.Sprintf("it has %d pods, and gets %d more as they have room; %s", has, more, miss), nil
+}

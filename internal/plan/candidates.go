@@ -1,0 +1,163 @@
+package plan
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/eviction"
+	"github.com/minifleet/minifleet/internal/fit"
+	"github.com/minifleet/minifleet/internal/fleet"
+	"github.com/minifleet/minifleet/internal/nodeusage"
+	"github.com/minifleet/minifleet/internal/placement"
+	"github.com/minifleet/minifleet/internal/queue"
+	"github.com/minifleet/minifleet/internal/sanitize"
+)
+
+// Line is what a FleetMiniCluster waits for.
+type Line struct {
+	// Lacking are the members that would be chosen if they had room, or if their place was not kept for another member.
+	Lacking []string
+	// Awaiting is what a placement waits for that keeps places for members that are not known yet; empty if for none.
+	Awaiting string
+	// Unknown are the members whose room was not known when it was decided, Notify those of them whose room is to be told
+	// of as soon as it is.
+	Unknown, Notify []string
+	// Behind is who comes first, by member.
+	Behind map[string]queue.Key
+}
+
+// fitness is whether something new may be placed on a member now.
+type fitness struct {
+	// unfit is why it may not; empty if it may.
+	unfit string
+	// roomUnknown says that the reason is that its nodes and pods have not been listed yet.
+	roomUnknown bool
+	// left is for how long a placement waits, where that is only because the member is not known yet.
+	left time.Duration
+}
+
+const notListed = "its nodes and pods have not been listed yet"
+
+func fitnesses(s *Snapshot) map[string]fitness {
+	out := make(map[string]fitness, len(s.Members))
+	for i := range s.Members {
+		out[s.Members[i].Cluster.Name] = fitnessOf(s, &s.Members[i])
+	}
+	return out
+}
+
+func fitnessOf(s *Snapshot, m *Member) fitness {
+	ready := meta.FindStatusCondition(m.Cluster.Status.Conditions, v1alpha1.ConditionReady)
+	switch {
+	case m.Cluster.Closed() != "":
+		return fitness{unfit: m.Cluster.Closed()}
+	case ready == nil || ready.Reason == v1alpha1.ReasonConnecting:
+		return fitness{unfit: "is not connected yet", left: waitsFor(s, m)}
+	case ready.Status != metav1.ConditionTrue:
+		return fitness{unfit: "cannot be used: " + ready.Reason + ": " + sanitize.Text(ready.Message, maxWhy)}
+	case !m.Connection.Connected:
+		return fitness{unfit: "is not connected", left: waitsFor(s, m)}
+	case m.Connection.Room != nodeusage.Pending:
+		return fitness{}
+	}
+	f := fitness{unfit: notListed, roomUnknown: true, left: waitsFor(s, m)}
+	if m.Connection.RoomError != "" {
+		f.unfit += ": " + sanitize.Text(m.Connection.RoomError, maxWhy)
+	}
+	return f
+}
+
+// waitsFor is for how long a placement still waits for a member of which it is not known yet what it has free. So a
+// member that hangs holds nobody up for long, and one that cannot be reached nobody at all.
+func waitsFor(s *Snapshot, m *Member) time.Duration {
+	since := s.Queue.Since
+	if created := m.Cluster.CreationTimestamp.Time; created.After(since) {
+		since = created
+	}
+	if m.Connection.Attempted {
+		if !m.Connection.Ready && m.Connection.Reason != v1alpha1.ReasonConnecting {
+			return 0
+		}
+		since = m.Connection.Since
+	}
+	return max(since.Add(roomTimeout).Sub(s.Now), 0)
+}
+
+func (d *Decision) candidates(s *Snapshot, members map[string]fitness) []placement.Candidate {
+	var out []placement.Candidate
+	for i := range s.Members {
+		m := s.Members[i].Cluster
+		f := members[m.Name]
+		if f.roomUnknown {
+			d.Line.Unknown = append(d.Line.Unknown, m.Name)
+		}
+		out = append(out, placement.Candidate{
+			Name: m.Name, Labels: m.Labels, Taints: m.Spec.Taints, Unfit: f.unfit, Passing: f.left > 0,
+			Away: m.Closed() != "", Avoid: eviction.Avoid(d.Ledger, d.Wanted, m.Name), Runs: s.Queue.Runs[m.Name],
+		})
+	}
+	return out
+}
+
+// room tells how the MiniCluster fits on a member now. Its own pods there are counted as ended: a new run begins when
+// the one before has.
+func (d *Decision) room(s *Snapshot, member string, line *Line, reads *Reads) placement.Room {
+	anything := placement.Room{Share: 1}
+	m := s.member(member)
+	if m == nil || !m.Connection.Connected {
+		return anything // it is unfit, or about to be
+	}
+	gang, err := d.Variants.Gang(member)
+	if err != nil {
+		return anything // which is told when it is to be rendered
+	}
+	view := s.Facts[member].Room
+	if view == nil {
+		reads.add(member, ReadRoom)
+		return anything
+	}
+	f := check(view, gang, s.rank(), line)
+	if view.State != nodeusage.Known {
+		return anything
+	}
+	out := placement.Room{Share: 1, Free: freeOf(f.Free), Miss: f.Blocked}
+	if !f.Fits {
+		out.Share = float64(f.Pods) / float64(max(gang.Size, 1))
+	}
+	return out
+}
+
+// check says how a gang fits, and notes who comes first. Names of nodes and taints in it are the member's own.
+func check(view *queue.View, gang fit.Gang, self queue.Rank, line *Line) queue.Fit {
+	f := view.Check(gang, self)
+	f.Blocked = sanitize.Text(f.Blocked, sanitize.MaxNote)
+	line.standBehind(view.Member, f.Behind)
+	return f
+}
+
+// standBehind notes who comes first on a member; nobody, if the name is empty.
+func (l *Line) standBehind(member string, first queue.Key) {
+	if first.Name == "" {
+		delete(l.Behind, member)
+		return
+	}
+	if l.Behind == nil {
+		l.Behind = map[string]queue.Key{}
+	}
+	l.Behind[member] = first
+}
+
+func freeOf(amounts fleet.Amounts) *placement.Free {
+	f := &placement.Free{CPU: amounts[corev1.ResourceCPU], Memory: amounts[corev1.ResourceMemory]}
+	for name, n := range amounts {
+		if strings.HasSuffix(string(name), "/gpu") {
+			f.GPU += n
+		}
+	}
+	return f
+}

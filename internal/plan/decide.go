@@ -1,0 +1,213 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/eviction"
+	"github.com/minifleet/minifleet/internal/placement"
+	"github.com/minifleet/minifleet/internal/queue"
+	"github.com/minifleet/minifleet/internal/rollup"
+	"github.com/minifleet/minifleet/internal/runs"
+)
+
+const (
+	// maxTold is how many members a decision tells about that were not chosen, maxNamed how many a message names.
+	maxTold, maxNamed = 20, 3
+	// maxWhy is the length of what is told of a member that cannot be used, in bytes.
+	maxWhy = 240
+)
+
+// Decision is what is decided once in a reconciliation: what is asked for, which members run it, and which runs have to
+// leave theirs.
+type Decision struct {
+	Request
+	// Ledger is the snapshot's, less the runs that a person has declared gone.
+	Ledger runs.Ledger
+	// Placement is which members are chosen; nil before the first.
+	Placement *v1alpha1.PlacementDecision
+	// Failover is what the Placement says of it, nil where it says nothing or is not known.
+	Failover *v1alpha1.Failover
+	// NoFailover says that the Placement is known, and lets no run start elsewhere that is proven gone.
+	NoFailover bool
+	// Evictions are the live runs that have to leave their members, Stay what is wrong with those that would have to and
+	// have nowhere to go.
+	Evictions map[string]eviction.Eviction
+	Stay      map[string]string
+	Variants  *Variants
+	Line      Line
+	// Reserve is the room to be reserved before anything else is done. Where that is refused, another decision has to be
+	// made, on new views.
+	Reserve []queue.Request
+	Events  []Event
+	// After is when to reconcile again although nothing happens; 0: not.
+	After time.Duration
+}
+
+// Decide makes the decision. Where something is to be read first, only that is returned.
+func Decide(s *Snapshot) (*Decision, Reads) {
+	var reads Reads
+	d := &Decision{Ledger: runs.Ledger(s.Object.Status.Runs), Placement: s.Object.Status.Placement.DeepCopy()}
+	d.Request, d.Events = request(s, &reads)
+	d.giveUpDeclared(s)
+	d.Evictions = eviction.Drained(d.Ledger, s.clusters())
+	switch {
+	case d.Problem != nil || reads.Any():
+		d.Variants = newVariants(s, d.Valid, nil)
+	case s.Placement == nil: // what was decided before stays
+		d.Problem = &rollup.Problem{Reason: v1alpha1.ReasonPlacementNotFound, Message: fmt.Sprintf(
+			"spec.placementRef: there is no Placement %s/%s: create it, or name another one", s.Object.Namespace, PlacementName(s.Object))}
+		d.Variants = newVariants(s, d.Valid, nil)
+	default:
+		d.place(s, &reads)
+	}
+	return d, reads
+}
+
+// PlacementName is the name of the Placement that a FleetMiniCluster refers to, or empty.
+func PlacementName(f *v1alpha1.FleetMiniCluster) string {
+	if f.Spec.PlacementRef == nil {
+		return ""
+	}
+	return f.Spec.PlacementRef.Name
+}
+
+// place chooses members. Those that have a run for what is wanted stay chosen.
+func (d *Decision) place(s *Snapshot, reads *Reads) {
+	spec := s.Placement
+	d.Failover, d.NoFailover = spec.Failover, spec.Failover == nil || spec.Failover.Fencing == v1alpha1.FenceManual
+	if len(spec.Overrides) > 0 && s.Grants == nil {
+		reads.Grants = true
+	}
+	d.Variants = newVariants(s, d.Valid, spec.Overrides)
+	overdue := d.overdue(s, reads)
+	if reads.Any() {
+		return
+	}
+	members := fitnesses(s)
+	in := placement.Input{Key: string(s.Object.UID), Spec: *spec, Candidates: d.candidates(s, members)}
+	if d.Placement != nil {
+		in.Prefer, in.Kept = d.Placement.Clusters, d.Placement.Decisions
+	}
+	in.Keep = eviction.Keepers(d.Ledger, d.Wanted, in.Prefer, d.Evictions)
+	if !d.Wanted.Suspend { // what does not begin needs no room
+		in.Room = func(member string) placement.Room { return d.room(s, member, &d.Line, reads) }
+	}
+	chosen, err := placement.Decide(in)
+	if err != nil {
+		d.Problem, d.Stalled = &rollup.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "placement: " + err.Error()}, true
+		return
+	}
+	if len(overdue) > 0 {
+		var moved map[string]eviction.Eviction
+		moved, d.Stay, in, chosen = eviction.Move(overdue, in, chosen)
+		for name, e := range moved {
+			d.Evictions[name] = e
+		}
+		if len(d.Stay) > 0 {
+			d.After = After(d.After, moveInterval)
+		}
+	}
+	if reads.Any() {
+		return
+	}
+	if len(chosen.Clusters) == 0 && chosen.Matching == 0 {
+		d.Problem = &rollup.Problem{Reason: v1alpha1.ReasonNoClusterMatches, Message: noMatch(spec, len(s.Members), chosen)}
+	}
+	d.record(spec, chosen, members)
+	d.reserve(s, in.Keep, reads)
+}
+
+// record puts a placement on record.
+func (d *Decision) record(spec *v1alpha1.PlacementSpec, chosen placement.Decision, members map[string]fitness) {
+	next := &v1alpha1.PlacementDecision{
+		Digest: d.Wanted.Digest, RerunAt: d.Wanted.RerunAt, Clusters: chosen.Clusters,
+		Wanted:    int32(chosen.Wanted), //nolint:gosec // far fewer than 2³¹ members
+		Decisions: d.Variants.recorded(chosen.Reasons, d.Ledger, d.Wanted),
+		Open:      spec.NumberOfClusters == nil, Rejected: chosen.Rejected[:min(len(chosen.Rejected), maxTold)],
+		Waiting: chosen.Waiting[:min(len(chosen.Waiting), maxTold)],
+	}
+	d.Line.Lacking = slices.Clone(chosen.HeldBack) // it keeps its place in the line of each
+	for _, w := range slices.Concat(chosen.Awaited, chosen.Waiting) {
+		d.Line.Lacking = append(d.Line.Lacking, w.Name)
+	}
+	d.Line.Awaiting = awaiting(spec, chosen.Awaited)
+	for _, m := range chosen.Awaited {
+		d.After = After(d.After, members[m.Name].left)
+	}
+	for _, name := range chosen.Clusters {
+		d.After = After(d.After, members[name].left) // it may have to go elsewhere
+	}
+	if next.Clusters == nil {
+		next.Clusters = []string{}
+	}
+	if (d.Placement == nil || !slices.Equal(d.Placement.Clusters, next.Clusters)) && len(next.Clusters) > 0 {
+		d.Events = append(d.Events, Event{Type: normal, Reason: v1alpha1.ReasonPlaced, Action: "Place", Message: "placed on " + strings.Join(next.Clusters, ", ")})
+	}
+	d.Placement = next
+	if len(next.Clusters) < int(next.Wanted) {
+		d.Line.Notify = d.Line.Unknown
+	}
+}
+
+// awaiting tells of the members for which places are left empty, though not where every member is to be chosen, and none
+// takes the place of another.
+func awaiting(spec *v1alpha1.PlacementSpec, members []v1alpha1.RejectedCluster) string {
+	if spec.NumberOfClusters == nil || len(members) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("waits, for no longer than %s, until it is known what is free; %s", roomTimeout, reasons(members, ""))
+}
+
+// reasons names the first few members with the reasons why they were not chosen, and says where there are more.
+func reasons(members []v1alpha1.RejectedCluster, where string) string {
+	var parts []string
+	for i, m := range members {
+		if i == maxNamed {
+			parts = append(parts, fmt.Sprintf("and %d more%s", len(members)-i, where))
+			break
+		}
+		parts = append(parts, m.Name+": "+m.Reason)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// noMatch says why no member may be chosen, and what to do.
+func noMatch(spec *v1alpha1.PlacementSpec, members int, d placement.Decision) string {
+	if d.Unselected == len(d.Rejected) {
+		return fmt.Sprintf("none of %d MemberClusters has labels that match the selector %s: change the placement or label a member (`kubectl get mcl --show-labels`)",
+			members, metav1.FormatLabelSelector(&spec.ClusterSelector))
+	}
+	return fmt.Sprintf("none of %d MemberClusters may be chosen: change the placement, or labels or taints of a member; %s",
+		members, reasons(d.Rejected, ", see status.placement.rejected"))
+}
+
+// reserve asks for the room of what is about to begin.
+func (d *Decision) reserve(s *Snapshot, keep []string, reads *Reads) {
+	hold := d.hold()
+	if d.Problem != nil || d.Wanted.Suspend || hold != "" && !d.vacating() {
+		return
+	}
+	for _, name := range d.Placement.Clusters {
+		last := d.Ledger.Last(name)
+		unknown := slices.Contains(d.Line.Unknown, name) && hold == ""
+		if slices.Contains(keep, name) || unknown || last != nil && !last.State.Ended() {
+			continue
+		}
+		gang, err := d.Variants.Gang(name)
+		if err != nil {
+			continue
+		}
+		view := s.Facts[name].Room
+		if view == nil {
+			reads.add(name, ReadRoom)
+			continue
+		}
+		d.Reserve = append(d.Reserve, queue.Request{View: view, Reservation: queue.Reservation{Gang: gang}})
+	}
+}

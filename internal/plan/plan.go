@@ -1,0 +1,260 @@
+// Package plan decides what one reconciliation of a FleetMiniCluster is about to do. It is pure: nothing in it reads a
+// cluster, takes a lock, or writes to its input.
+//
+// In comes a Snapshot: the object, its ledger, the members, and what has been read of them so far. Out come a Decision
+// (what is asked for, which members run it, which runs are evicted) and, from that, Rounds (what is to be done on each
+// member, what is to be written into the ledger, what is to be told). Where a decision needs to know more, it names
+// what is to be Read, and is made again when that is in the snapshot; so the snapshot holds no more than is needed,
+// and a test can see that nothing is decided without its proof.
+//
+//	         ┌─ Read ─┐                ┌──────── Read ────────┐
+//	         v        │                v                      │
+//	Snapshot ── Decide ── Reserve ── Next ── ledger ── actions ── Finish ── Status
+//	                                   ^                 │
+//	                                   └──── outcomes ───┘
+//
+//	request.go      what is asked for, and whether it is valid and allowed
+//	variant.go      what overrides make of it on a member
+//	decide.go       which members are chosen: candidates.go says who can be, evictions.go which runs have to leave theirs
+//	hold.go         why no new run may begin anywhere
+//	target.go       which members matter, and what is known of each
+//	next.go         the next step on each member
+//	admission.go    whether there is room for it
+//	record.go       what the steps write into the ledger
+//	upkeep.go       what is to be seen to beside a run
+//	finish.go       how live runs get on, the status and its events
+//	reservations.go what is reserved in the queue, and the place in its line
+//	restore.go      what was reserved before the hub was restarted
+//
+// The rules of how often something runs are those of package runs, which is asked about one member at a time. Which
+// members are chosen is decided by placement, who has to leave by eviction, what fits by queue and fit, and how it all
+// is told by rollup.
+package plan
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/eviction"
+	"github.com/minifleet/minifleet/internal/grant"
+	"github.com/minifleet/minifleet/internal/nodeusage"
+	"github.com/minifleet/minifleet/internal/queue"
+	"github.com/minifleet/minifleet/internal/rollup"
+	"github.com/minifleet/minifleet/internal/runs"
+)
+
+// Snapshot is all that decisions about one FleetMiniCluster depend on.
+type Snapshot struct {
+	// Object is the FleetMiniCluster as it was read.
+	Object *v1alpha1.FleetMiniCluster
+	// Placement is nil where the object names a Placement that is not there.
+	Placement *v1alpha1.PlacementSpec
+	// Members are the registered ones.
+	Members []Member
+	Queue   QueueState
+	// Now is the time.
+	Now time.Time
+
+	// Grants is what the object may use beyond its own pods, nil before it was read; Confirmed says that the hub
+	// itself was asked, and not its cache.
+	Grants    *grant.Set
+	Confirmed bool
+	// Facts are what has been read of members, and what actions there have come to, by member.
+	Facts map[string]Facts
+}
+
+// QueueState is what the queue has of this FleetMiniCluster, and how many runs are live on each member.
+type QueueState struct {
+	Since    time.Time
+	Reserved map[string]queue.Reservation
+	Pending  *queue.Entry
+	Runs     map[string]int
+}
+
+// Member is a member of the fleet, and how the hub is connected to it.
+type Member struct {
+	Cluster    *v1alpha1.MemberCluster
+	Connection Connection
+}
+
+// Connection is how the hub is connected to a member.
+type Connection struct {
+	// Connected says that the member can be asked.
+	Connected bool
+	// Attempted says that a connection was ever attempted since the hub was started. The following are of the latest
+	// attempt.
+	Attempted       bool
+	Ready           bool
+	Reason, Message string
+	// LastHeard is the time of the last answer; zero before the first. Since is when the attempt began, or, of a
+	// member that was lost, when it was connected again.
+	LastHeard, Since time.Time
+
+	// UID is the identity of a member that is connected, Namespace the one there for objects of this FleetMiniCluster.
+	UID, Namespace string
+	// Room says whether it is known what the member has free, RoomError what it answered instead.
+	Room      nodeusage.State
+	RoomError string
+}
+
+// Facts are what has been read of one member, as far as it has been, and what actions there have come to.
+type Facts struct {
+	// Holding says that the caches show a Job of this FleetMiniCluster on a member that is not known to have anything
+	// of it.
+	Holding bool
+	// Cached is the Job as the cache shows it, Proof as the member itself says.
+	Cached *Observation
+	Proof  *eviction.Proof
+	// Observed is what steps are decided on: from the cache, and its absence confirmed by the member where a run is
+	// live.
+	Observed *Observation
+	// Exit is how a failed Job's first pod ended; its RunExit is nil where the member cannot tell any more.
+	Exit *Exit
+	// References is whether all that the MiniCluster names can be had on the member.
+	References *References
+	// Room is what is free with this FleetMiniCluster's own pods counted as ended, RoomBeside with these in place.
+	Room, RoomBeside *queue.View
+
+	// Begun says that the latest run was written in this reconciliation, so that nothing of it can be on the member.
+	Begun bool
+	// Done says that nothing more can be done on the member in this reconciliation.
+	Done bool
+	// Unreachable and Failed are why not.
+	Unreachable, Failed *rollup.Problem
+	// Step replaces the step, once it was carried out.
+	Step *runs.Step
+	// Admitted is the gang that a live run was given room for, until its Job is seen to have it.
+	Admitted bool
+	// Removed says that nothing is left on the member.
+	Removed bool
+}
+
+// Observation is what a member has under the MiniCluster's name.
+type Observation struct {
+	// Job is nil where there is none, Object what it was read from.
+	Job    *runs.Job
+	Object *batchv1.Job
+	// Pod is the name of a pod of the latest run that has not ended, where its Job is gone.
+	Pod string
+	// Conflict is set where somebody else's Job has the name.
+	Conflict *rollup.Problem
+}
+
+// Exit is how a failed run ended.
+type Exit struct{ *v1alpha1.RunExit }
+
+// References is nil Missing where everything can be had. Waiting says that a run waits for nothing else.
+type References struct{ Missing *rollup.Problem }
+
+// Fact is something that can be read of a member.
+type Fact string
+
+// What can be read. Each fills the field of Facts of the same name.
+const (
+	ReadCached     Fact = "Cached"
+	ReadProof      Fact = "Proof"
+	ReadObserved   Fact = "Observed"
+	ReadConfirmed  Fact = "Confirmed" // Observed, and an absence confirmed by the member
+	ReadExit       Fact = "Exit"
+	ReadReferences Fact = "References"
+	ReadRoom       Fact = "Room"
+	ReadRoomBeside Fact = "RoomBeside"
+)
+
+// Reads is what is to be read before a decision can be made.
+type Reads struct {
+	// Grants says that the grants are to be read, from the hub itself if they were read from its cache.
+	Grants bool
+	// Members are facts by member.
+	Members map[string][]Fact
+}
+
+// Any says whether anything is to be read.
+func (r Reads) Any() bool { return r.Grants || len(r.Members) > 0 }
+
+func (r *Reads) add(member string, f Fact) {
+	if r.Members == nil {
+		r.Members = map[string][]Fact{}
+	}
+	for _, have := range r.Members[member] {
+		if have == f {
+			return
+		}
+	}
+	r.Members[member] = append(r.Members[member], f)
+}
+
+// Event is told once the status that it speaks of is written.
+type Event struct {
+	// Type is Normal or Warning.
+	Type, Reason, Action string
+	// Member and Run are what it is about, if anything.
+	Member, Run string
+	Message     string
+}
+
+// Types of events.
+const (
+	normal  = "Normal"
+	warning = "Warning"
+)
+
+// After is the sooner of two times to reconcile again; 0 is never.
+func After(a, b time.Duration) time.Duration {
+	switch {
+	case b <= 0:
+		return a
+	case a <= 0 || b < a:
+		return b
+	default:
+		return a
+	}
+}
+
+// Intervals after which a FleetMiniCluster is reconciled again although nothing happens.
+const (
+	// Soon is for what is known to have changed in this reconciliation.
+	Soon = 100 * time.Millisecond
+	// FailedInterval is for what has failed, if nothing sooner leads to another attempt. A name in use by somebody else
+	// is checked as often: such objects are not watched.
+	FailedInterval = 10 * time.Second
+	// DeletingInterval is for what is being deleted.
+	DeletingInterval = 2 * time.Second
+	// waitInterval is for those that wait for room, so that what their status says of it is never old.
+	waitInterval = time.Minute
+	// moveInterval is for a run that is overdue and stays for want of another member.
+	moveInterval = 15 * time.Second
+	// roomTimeout is how long a placement waits for what a member has free to be known for the first time, from when
+	// the hub began to connect it, or, after it was lost, from when it was connected again.
+	roomTimeout = 10 * time.Second
+)
+
+func (s *Snapshot) key() queue.Key {
+	return queue.Key{Namespace: s.Object.Namespace, Name: s.Object.Name}
+}
+
+func (s *Snapshot) rank() queue.Rank { return rankOf(s.Object) }
+
+func rankOf(f *v1alpha1.FleetMiniCluster) queue.Rank {
+	return queue.Rank{Priority: f.Spec.Priority, Created: f.CreationTimestamp.Time, Key: queue.Key{Namespace: f.Namespace, Name: f.Name}}
+}
+
+// member is a registered member, or nil.
+func (s *Snapshot) member(name string) *Member {
+	for i := range s.Members {
+		if s.Members[i].Cluster.Name == name {
+			return &s.Members[i]
+		}
+	}
+	return nil
+}
+
+func (s *Snapshot) clusters() []*v1alpha1.MemberCluster {
+	out := make([]*v1alpha1.MemberCluster, len(s.Members))
+	for i := range s.Members {
+		out[i] = s.Members[i].Cluster
+	}
+	return out
+}

@@ -1,0 +1,162 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/eviction"
+	"github.com/minifleet/minifleet/internal/runs"
+	"github.com/minifleet/minifleet/internal/sanitize"
+)
+
+// record writes into the ledger what the steps say that are about it alone.
+func (r *Round) record(s *Snapshot, d *Decision) {
+	for i := range r.Targets {
+		t := &r.Targets[i]
+		last := r.Ledger.Last(t.Name)
+		if t.Reachable() && t.seenStarted(last) {
+			r.started(t, last)
+			continue
+		}
+		if !t.acts() {
+			continue
+		}
+		switch t.Step.Action {
+		case runs.Begin:
+			r.begin(s, d, t, last)
+		case runs.Adopt:
+			r.adopt(s, t)
+		case runs.Finish:
+			r.finish(s, t, last)
+		case runs.Stop:
+			stopping := *last
+			stopping.State, stopping.Stop, stopping.Message = t.Step.State, t.Step.Stop, t.Step.Message
+			r.replace(stopping)
+		case runs.Keep:
+			r.keep(t, last)
+		default:
+		}
+	}
+}
+
+// replace replaces the latest line of a member in a copy of the ledger.
+func (r *Round) replace(run v1alpha1.Run) {
+	r.Ledger = replaceLast(r.Ledger, run)
+	r.Changed = append(r.Changed, run.Cluster)
+}
+
+func replaceLast(ledger runs.Ledger, run v1alpha1.Run) runs.Ledger {
+	ledger = slices.Clone(ledger)
+	*ledger.Last(run.Cluster) = run
+	return ledger
+}
+
+func timeOf(s *Snapshot) *metav1.Time {
+	t := metav1.NewTime(s.Now).Rfc3339Copy()
+	return &t
+}
+
+// limits are how many ended runs the ledger holds.
+func limits(f *v1alpha1.FleetMiniCluster) runs.Limits {
+	return runs.Limits{Succeeded: f.Spec.SuccessfulRunsHistoryLimit, Others: f.Spec.FailedRunsHistoryLimit}
+}
+
+func (r *Round) begin(s *Snapshot, d *Decision, t *Target, last *v1alpha1.Run) {
+	r.Ledger = r.Ledger.Add(v1alpha1.Run{
+		ID: runs.ID(string(s.Object.UID), t.Name, d.Wanted, last), Cluster: t.Name,
+		Digest: d.Wanted.Digest, RerunAt: d.Wanted.RerunAt, Revision: s.Object.Annotations[v1alpha1.AnnotationSourceRevision],
+		State: v1alpha1.RunStarting, StartTime: timeOf(s), ClusterUID: t.uid, Attempt: eviction.Attempt(r.Ledger, d.Wanted, last),
+	}, limits(s.Object))
+	r.Changed = append(r.Changed, t.Name)
+}
+
+func (r *Round) adopt(s *Snapshot, t *Target) {
+	job, created := t.Observed.Job, t.Observed.Object.CreationTimestamp
+	ledger := slices.DeleteFunc(slices.Clone(r.Ledger), func(run v1alpha1.Run) bool { return run.ID == job.RunID })
+	r.Ledger = ledger.Add(v1alpha1.Run{
+		ID: job.RunID, Cluster: t.Name, Digest: job.Digest, RerunAt: job.RerunAt,
+		State: v1alpha1.RunRunning, JobUID: types.UID(job.UID), StartTime: &created, ClusterUID: t.uid,
+	}, limits(s.Object))
+	r.Changed = append(r.Changed, t.Name)
+	r.tell(normal, t.Step.Reason, "Adopt", t.Name, job.RunID, t.Name+": "+t.Step.Message)
+}
+
+func (r *Round) finish(s *Snapshot, t *Target, last *v1alpha1.Run) {
+	done, job := *last, t.Observed.Job
+	done.State, done.Stop, done.Message = t.Step.State, t.Step.Stop, t.Step.Message
+	done.CompletionTime = timeOf(s)
+	if job != nil && job.RunID == done.ID {
+		done.JobUID = types.UID(job.UID) // it may have ended before it was ever seen to run
+	}
+	if job != nil && job.CompletionTime != nil {
+		done.CompletionTime = job.CompletionTime
+	}
+	if done.State == v1alpha1.RunFailed && t.Exit != nil && t.Exit.RunExit != nil {
+		done.Exit = t.Exit.RunExit
+		done.Message = sanitize.Text(done.Message+"; "+describeExit(t.Exit.RunExit), sanitize.MaxNote)
+	}
+	r.replace(done)
+	kind := normal
+	if t.Step.State == v1alpha1.RunFailed {
+		kind = warning
+	}
+	if done.State == v1alpha1.RunReplaced && done.Stop != v1alpha1.StopChanged {
+		r.Done = append(r.Done, t.Name) // it has to be placed anew
+		r.After = After(r.After, Soon)
+	}
+	r.tell(kind, t.Step.Reason, "Finish", t.Name, done.ID, fmt.Sprintf("%s: run %s %s: %s", t.Name, done.ID, lower(done.State), done.Message))
+}
+
+func describeExit(e *v1alpha1.RunExit) string {
+	out := "pod " + e.Pod
+	if e.Container != "" {
+		out += ", container " + e.Container
+	}
+	if e.ExitCode != nil {
+		out += fmt.Sprintf(", exit code %d", *e.ExitCode)
+	}
+	if e.Reason != "" && e.Reason != "Error" {
+		out += ", " + e.Reason
+	}
+	if e.Message != "" {
+		out += ": " + e.Message
+	}
+	return out
+}
+
+// keep takes back that a run is to be stopped.
+func (r *Round) keep(t *Target, last *v1alpha1.Run) {
+	kept := *last
+	kept.State, kept.Stop, kept.Message, kept.PendingSince = t.Step.State, "", "", nil
+	r.replace(kept)
+	r.After = After(r.After, Soon) // it was to be placed anew
+	r.tell(normal, t.Step.Reason, "Observe", t.Name, kept.ID,
+		fmt.Sprintf("%s: run %s was to be stopped (%s): %s", t.Name, kept.ID, last.Stop, t.Step.Message))
+}
+
+// seenStarted says whether a run's Job is there, of which the ledger says that it is about to be created.
+func (t *Target) seenStarted(last *v1alpha1.Run) bool {
+	switch t.Step.Action {
+	case runs.Begin, runs.Adopt, runs.Finish, runs.Stop, runs.Keep:
+		return false
+	}
+	return last != nil && last.State == v1alpha1.RunStarting && t.Observed != nil && t.Observed.Job != nil && t.Observed.Job.RunID == last.ID
+}
+
+func (r *Round) started(t *Target, last *v1alpha1.Run) {
+	run, job := *last, t.Observed.Object
+	run.State, run.JobUID = v1alpha1.RunRunning, job.UID
+	r.replace(run)
+	r.tell(normal, v1alpha1.ReasonRunStarted, "Start", t.Name, run.ID, fmt.Sprintf("%s: run %s started as Job %s/%s", t.Name, run.ID, job.Namespace, job.Name))
+}
+
+func (r *Round) tell(kind, reason, action, member, run, message string) {
+	r.Events = append(r.Events, Event{kind, reason, action, member, run, message})
+}
+
+func lower(s v1alpha1.RunState) string { return strings.ToLower(string(s)) }

@@ -1,0 +1,135 @@
+package plan
+
+import (
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fit"
+	"github.com/minifleet/minifleet/internal/grant"
+	"github.com/minifleet/minifleet/internal/override"
+	"github.com/minifleet/minifleet/internal/policy"
+	"github.com/minifleet/minifleet/internal/render"
+	"github.com/minifleet/minifleet/internal/runs"
+)
+
+// Variants are the MiniCluster as members get it: with overrides it may be another one on each. Each is made once,
+// when it is first asked for. Variants are not for concurrent use.
+type Variants struct {
+	object    *v1alpha1.FleetMiniCluster
+	valid     bool
+	overrides []v1alpha1.ClusterOverride
+	namespace grant.Namespace              // what overrides may use that the MiniCluster does not
+	labels    map[string]map[string]string // of members
+	made      map[string]*Variant          // by member, or by "" for all where nothing is overridden
+}
+
+// Variant is the MiniCluster for a member.
+type Variant struct {
+	override.Result
+	// Err is why there is none; then the MiniCluster as it is stands in for runs that began without the override.
+	Err error
+	// References are the Secrets and ConfigMaps that it names.
+	References []fluxv1alpha2.Reference
+
+	gang    *fit.Gang
+	gangErr error
+}
+
+func newVariants(s *Snapshot, valid bool, overrides []v1alpha1.ClusterOverride) *Variants {
+	v := &Variants{object: s.Object, valid: valid, overrides: overrides, labels: map[string]map[string]string{}, made: map[string]*Variant{}}
+	for _, m := range s.Members {
+		v.labels[m.Cluster.Name] = m.Cluster.Labels
+	}
+	if s.Grants != nil {
+		v.namespace = s.Grants.Namespace
+	}
+	return v
+}
+
+// For is the MiniCluster for a member.
+func (v *Variants) For(member string) *Variant {
+	if len(v.overrides) == 0 {
+		member = ""
+	}
+	out := v.made[member]
+	if out == nil {
+		out = v.make(v.labels[member])
+		v.made[member] = out
+	}
+	return out
+}
+
+func (v *Variants) make(labels map[string]string) *Variant {
+	own, path := &v.object.Spec.MiniCluster, field.NewPath("spec", "miniCluster")
+	out := &Variant{}
+	out.Result, out.Err = override.Apply(v.object.Name, own, v.overrides, labels)
+	if out.Err == nil {
+		if denied := overridePermitted(own, &out.Spec, v.namespace); len(denied) > 0 {
+			out.Err = fmt.Errorf("overrides of the placement: not allowed: %s. Remove what is named, or allow it in this namespace of the hub: %s",
+				policy.Explain(denied, grant.MaxDenied), v.namespace.Command(policy.Permissions(denied)))
+		}
+	}
+	out.References = fluxv1alpha2.References(own, path)
+	if out.Err == nil && out.Digest != "" {
+		out.References = fluxv1alpha2.References(&out.Spec, path)
+	}
+	return out
+}
+
+// Gang is the pods that the MiniCluster will have on a member.
+func (v *Variants) Gang(member string) (fit.Gang, error) {
+	out := v.For(member)
+	if out.Err != nil {
+		return fit.Gang{}, out.Err
+	}
+	if out.gang == nil && out.gangErr == nil {
+		var g fit.Gang
+		if g, out.gangErr = gangOf(v.object, &out.Spec, v.valid); out.gangErr == nil {
+			out.gang = &g
+		}
+	}
+	if out.gangErr != nil {
+		return fit.Gang{}, out.gangErr
+	}
+	return *out.gang, nil
+}
+
+// gangOf is the pods that a MiniCluster will have. The spec may be known to be valid.
+func gangOf(f *v1alpha1.FleetMiniCluster, spec *fluxv1alpha2.MiniClusterSpec, valid bool) (fit.Gang, error) {
+	job, services, err := render.Pods(render.Input{Name: f.Name, Namespace: f.Namespace, Spec: *spec, Valid: valid})
+	if err != nil {
+		return fit.Gang{}, err
+	}
+	return gangOfJob(job, services), nil
+}
+
+func gangOfJob(job *batchv1.Job, services *corev1.Pod) fit.Gang {
+	g := fit.Gang{Pod: fit.PodOf(&job.Spec.Template.Spec)}
+	if job.Spec.Completions != nil {
+		g.Size = int(*job.Spec.Completions)
+	}
+	if services != nil {
+		p := fit.PodOf(&services.Spec)
+		g.Beside = &p
+	}
+	return g
+}
+
+// recorded puts on record which overrides each chosen member gets. For a run that has begun that is what it began with.
+func (v *Variants) recorded(ds []v1alpha1.ClusterDecision, ledger runs.Ledger, wanted runs.Wanted) []v1alpha1.ClusterDecision {
+	for i := range ds {
+		last := ledger.Last(ds[i].Name)
+		if wanted.IsCurrent(last) && last.State != v1alpha1.RunStarting {
+			continue
+		}
+		if variant := v.For(ds[i].Name); variant.Err == nil {
+			ds[i].Overrides, ds[i].OverridesDigest = variant.Names, variant.Digest
+		}
+	}
+	return ds
+}
