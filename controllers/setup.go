@@ -23,6 +23,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/controllers/fleetminicluster"
 	"github.com/minifleet/minifleet/controllers/gitsource"
 	"github.com/minifleet/minifleet/controllers/internal/events"
 	"github.com/minifleet/minifleet/controllers/internal/inflight"
@@ -132,7 +133,6 @@ func managerOptions(o Options, scheme *runtime.Scheme) manager.Options {
 type news struct {
 	members events.Notifier[reconcile.Request]
 	fleet   events.Notifier[mcreconcile.Request]
-	room    events.Notifier[mcreconcile.Request]
 }
 
 func (n *news) bring(member string, reachability bool) {
@@ -153,11 +153,11 @@ func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, news *
 	if err := members.setUp(local, &news.members); err != nil {
 		return fmt.Errorf("setting up the MemberCluster controller: %w", err)
 	}
-	fleet := &FleetMiniClusterReconciler{
+	fleet := fleetminicluster.New(fleetminicluster.Options{
 		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: provider, HubUID: hubUID,
-		Recorder: recorder, Now: o.Now, sources: newSources(local.GetAPIReader(), o.FollowInterval, o.Now), inflight: tracker,
-	}
-	if err := fleet.setUp(mgr, &news.fleet, &news.room, o.Workers); err != nil {
+		Recorder: recorder, Now: o.Now, FollowInterval: o.FollowInterval, InFlight: tracker,
+	})
+	if err := fleet.SetUp(mgr, &news.fleet, o.Workers); err != nil {
 		return fmt.Errorf("setting up the FleetMiniCluster controller: %w", err)
 	}
 	sources := &gitsource.Reconciler{

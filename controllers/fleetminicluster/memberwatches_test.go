@@ -1,4 +1,4 @@
-package controllers
+package fleetminicluster
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func newFakeMember() *fakeMember {
 
 func watchesOfJobsAndMaps(t *testing.T) (*memberWatches, workqueue.TypedRateLimitingInterface[mcreconcile.Request]) {
 	t.Helper()
-	r := &FleetMiniClusterReconciler{HubUID: "hub"}
+	r := New(Options{HubUID: "hub"})
 	w := newMemberWatches()
 	w.add(&batchv1.Job{}, r.onMember)
 	w.add(&corev1.ConfigMap{}, r.onMember)

@@ -1,4 +1,4 @@
-package controllers
+package fleetminicluster
 
 import (
 	"context"
@@ -34,11 +34,11 @@ func (r *hubReader) Get(_ context.Context, key client.ObjectKey, obj client.Obje
 	return r.err
 }
 
-func TestSourcesAreReadOnceForAll(t *testing.T) {
+func TestHubObjectsAreReadOnceForAll(t *testing.T) {
 	now := time.Unix(1000, 0)
 	reader := &hubReader{}
-	s := newSources(reader, time.Minute, func() time.Time { return now })
-	key := sourceKey{"Secret", types.NamespacedName{Namespace: "n", Name: "s"}}
+	s := newHubObjects(reader, time.Minute, func() time.Time { return now })
+	key := hubKey{"Secret", types.NamespacedName{Namespace: "n", Name: "s"}}
 	read := func(want int) {
 		t.Helper()
 		var wg sync.WaitGroup
@@ -66,15 +66,15 @@ func TestSourcesAreReadOnceForAll(t *testing.T) {
 		t.Errorf("not read again though it is older: %d, %v", reader.count, err)
 	}
 	now = now.Add(time.Hour)
-	if _, err := s.recent(t.Context(), sourceKey{kind: "ConfigMap"}); err != nil || len(s.entries) != 1 {
+	if _, err := s.recent(t.Context(), hubKey{kind: "ConfigMap"}); err != nil || len(s.entries) != 1 {
 		t.Errorf("%d entries are remembered, %v", len(s.entries), err)
 	}
 }
 
-func TestSourcesAreNotTakenForAbsentOnAnError(t *testing.T) {
+func TestAnErrorIsNotTakenForAbsence(t *testing.T) {
 	reader := &hubReader{err: context.DeadlineExceeded}
-	s := newSources(reader, time.Minute, time.Now)
-	key := sourceKey{"Secret", types.NamespacedName{Namespace: "n", Name: "s"}}
+	s := newHubObjects(reader, time.Minute, time.Now)
+	key := hubKey{"Secret", types.NamespacedName{Namespace: "n", Name: "s"}}
 	_, err := s.recent(t.Context(), key)
 	var hub *hubError
 	if !errors.As(err, &hub) || clusters.Unanswered(err) || !strings.Contains(err.Error(), "n/s on the hub") {
@@ -108,9 +108,9 @@ func TestOffer(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			why, mend := offer(sourceKey{"Secret", types.NamespacedName{Namespace: "n", Name: "s"}}, test.source)
-			if (why == "") != (test.why == "") || !strings.Contains(why, test.why) || (mend == "") != (why == "") {
-				t.Errorf("got %q, %q", why, mend)
+			got := offerOf(hubKey{"Secret", types.NamespacedName{Namespace: "n", Name: "s"}}, test.source)
+			if got.ok() != (test.why == "") || !strings.Contains(got.refused, test.why) || (got.remedy == "") != got.ok() {
+				t.Errorf("got %+v", got)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package controllers
+package fleetminicluster
 
 import (
 	"context"
@@ -18,24 +18,24 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get
 
-// sources reads Secrets and ConfigMaps of the hub one by one: MiniFleet has no right to list or to watch
+// hubObjects reads Secrets and ConfigMaps of the hub one by one: MiniFleet has no right to list or to watch
 // them. What is read is remembered for a while, so that one read serves all that use an object.
-type sources struct {
+type hubObjects struct {
 	reader client.Reader
-	// interval is how often those of live runs are looked at.
+	// interval is how often those of live runs are read.
 	interval time.Duration
 	now      func() time.Time
 
 	mu      sync.Mutex
-	entries map[sourceKey]*sourceEntry
+	entries map[hubKey]*hubEntry
 }
 
-type sourceKey struct {
+type hubKey struct {
 	kind string
 	types.NamespacedName
 }
 
-type sourceEntry struct {
+type hubEntry struct {
 	mu     sync.Mutex
 	at     time.Time     // when it was asked for; zero: never
 	object client.Object // nil: there is none
@@ -46,30 +46,30 @@ type hubError struct{ message string }
 
 func (e *hubError) Error() string { return e.message }
 
-func newSources(reader client.Reader, interval time.Duration, now func() time.Time) *sources {
-	return &sources{reader: reader, interval: interval, now: now, entries: map[sourceKey]*sourceEntry{}}
+func newHubObjects(reader client.Reader, interval time.Duration, now func() time.Time) *hubObjects {
+	return &hubObjects{reader: reader, interval: interval, now: now, entries: map[hubKey]*hubEntry{}}
 }
 
-// lifetime is less than interval, so that what is looked at then is read anew.
-func (s *sources) lifetime() time.Duration { return s.interval * 5 / 6 }
+// lifetime is less than interval, so that what is followed is read anew each time.
+func (h *hubObjects) lifetime() time.Duration { return h.interval * 5 / 6 }
 
 // recent returns an object of the hub as it was lately, or nil where there is none.
-func (s *sources) recent(ctx context.Context, key sourceKey) (client.Object, error) {
-	return s.get(ctx, key, s.now().Add(-s.lifetime()))
+func (h *hubObjects) recent(ctx context.Context, key hubKey) (client.Object, error) {
+	return h.get(ctx, key, h.now().Add(-h.lifetime()))
 }
 
 // get returns an object of the hub as it was at some time since, or nil where there is none. It is not to
 // be changed.
-func (s *sources) get(ctx context.Context, key sourceKey, since time.Time) (client.Object, error) {
-	now := s.now()
-	e := s.entry(key, now)
+func (h *hubObjects) get(ctx context.Context, key hubKey, since time.Time) (client.Object, error) {
+	now := h.now()
+	e := h.entry(key, now)
 	e.mu.Lock() // whoever asks for the same waits, and shares the answer
 	defer e.mu.Unlock()
 	if !e.at.IsZero() && !e.at.Before(since) {
 		return e.object, nil
 	}
 	obj := copies.Empty(key.kind)
-	err := s.reader.Get(ctx, key.NamespacedName, obj)
+	err := h.reader.Get(ctx, key.NamespacedName, obj)
 	if apierrors.IsNotFound(err) {
 		obj, err = nil, nil
 	}
@@ -81,45 +81,52 @@ func (s *sources) get(ctx context.Context, key sourceKey, since time.Time) (clie
 }
 
 // entry returns the entry of a key and drops those that are too old to be of use.
-func (s *sources) entry(key sourceKey, now time.Time) *sourceEntry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.entries[key]; e != nil {
+func (h *hubObjects) entry(key hubKey, now time.Time) *hubEntry {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e := h.entries[key]; e != nil {
 		return e
 	}
-	for k, e := range s.entries {
+	for k, e := range h.entries {
 		if e.mu.TryLock() {
-			if now.Sub(e.at) > s.lifetime() {
-				delete(s.entries, k)
+			if now.Sub(e.at) > h.lifetime() {
+				delete(h.entries, k)
 			}
 			e.mu.Unlock()
 		}
 	}
-	e := &sourceEntry{}
-	s.entries[key] = e
+	e := &hubEntry{}
+	h.entries[key] = e
 	return e
 }
 
-// offer says whether an object of the hub may be copied to members, and if not, why and what mends it.
-func offer(key sourceKey, source client.Object) (why, mend string) {
-	label := fmt.Sprintf("label it with `kubectl -n %s label %s %s %s=true`", key.Namespace, lowerKind(key.kind), key.Name, v1alpha1.LabelPropagate)
+// offer says whether an object of the hub may be copied to members.
+type offer struct {
+	// refused is why not, remedy what to do about it; both are empty if it may.
+	refused, remedy string
+}
+
+func (o offer) ok() bool { return o.refused == "" }
+
+func offerOf(key hubKey, source client.Object) offer {
 	switch secret, _ := source.(*corev1.Secret); {
 	case source == nil:
-		return "namespace " + key.Namespace + " of the hub has none",
-			fmt.Sprintf("create it there with the label %s=true", v1alpha1.LabelPropagate)
+		return offer{"namespace " + key.Namespace + " of the hub has none",
+			fmt.Sprintf("create it there with the label %s=true", v1alpha1.LabelPropagate)}
 	case !source.GetDeletionTimestamp().IsZero():
-		return "the hub's, in namespace " + key.Namespace + ", is being deleted", "create it there anew"
+		return offer{"the hub's, in namespace " + key.Namespace + ", is being deleted", "create it there anew"}
 	case source.GetLabels()[v1alpha1.LabelPropagate] != "true":
-		return "the hub's, in namespace " + key.Namespace + ", lacks the label " + v1alpha1.LabelPropagate + "=true", label
+		return offer{"the hub's, in namespace " + key.Namespace + ", lacks the label " + v1alpha1.LabelPropagate + "=true",
+			fmt.Sprintf("label it with `kubectl -n %s label %s %s %s=true`", key.Namespace, resourceOf(key.kind), key.Name, v1alpha1.LabelPropagate)}
 	case secret != nil && (secret.Type == corev1.SecretTypeServiceAccountToken || secret.Type == corev1.SecretTypeBootstrapToken):
-		return fmt.Sprintf("the hub's, in namespace %s, is of type %s, which is a credential for the hub and is not copied", key.Namespace, secret.Type),
-			"name a Secret of another type"
+		return offer{fmt.Sprintf("the hub's, in namespace %s, is of type %s, which is a credential for the hub and is not copied", key.Namespace, secret.Type),
+			"name a Secret of another type"}
 	default:
-		return "", ""
+		return offer{}
 	}
 }
 
-func lowerKind(kind string) string {
+func resourceOf(kind string) string {
 	if kind == fluxv1alpha2.KindSecret {
 		return "secret"
 	}

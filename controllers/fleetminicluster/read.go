@@ -1,0 +1,256 @@
+package fleetminicluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/controllers/internal/allowance"
+	"github.com/minifleet/minifleet/internal/eviction"
+	"github.com/minifleet/minifleet/internal/fleet"
+	"github.com/minifleet/minifleet/internal/grant"
+	"github.com/minifleet/minifleet/internal/nodeusage"
+	"github.com/minifleet/minifleet/internal/plan"
+	"github.com/minifleet/minifleet/internal/rollup"
+	"github.com/minifleet/minifleet/internal/runs"
+	"github.com/minifleet/minifleet/internal/sanitize"
+)
+
+// read reads what a plan asks for, of all members at once, so that a slow member delays no other.
+func (c *reconciliation) read(ctx context.Context, reads plan.Reads, ledger runs.Ledger) error {
+	if reads.Grants {
+		if err := c.readGrants(ctx); err != nil {
+			return err
+		}
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for name, facts := range reads.Members {
+		f := c.snapshot.Facts[name]
+		wg.Go(func() {
+			for _, fact := range facts {
+				c.readFact(ctx, name, fact, ledger, &f)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			c.snapshot.Facts[name] = f
+		})
+	}
+	wg.Wait()
+	for name := range reads.Members {
+		if f := c.snapshot.Facts[name]; f.Done && (f.Failed != nil || f.Unreachable != nil) {
+			c.requeueAfter(plan.FailedInterval)
+		}
+	}
+	return nil
+}
+
+// readFact reads one fact. It writes to f alone.
+func (c *reconciliation) readFact(ctx context.Context, name string, fact plan.Fact, ledger runs.Ledger, f *plan.Facts) {
+	m := c.members[name] // nil for a member that is chosen and not connected yet: of that only the room is asked for
+	switch fact {
+	case plan.ReadCached:
+		job, err := m.Job(ctx, keyOn(m, c.snapshot.Object), c.origin(c.snapshot.Object), false)
+		f.Cached = &plan.Observation{Job: observe(job), Object: job}
+		if err != nil {
+			f.Cached.Conflict, _ = problemOf(err)
+		}
+	case plan.ReadProof:
+		job, err := m.LiveJob(ctx, keyOn(m, c.snapshot.Object), c.origin(c.snapshot.Object))
+		f.Proof = &eviction.Proof{Job: observe(job), Failed: err != nil}
+	case plan.ReadObserved, plan.ReadConfirmed:
+		c.observe(ctx, m, ledger.Last(name), fact == plan.ReadConfirmed, f)
+	case plan.ReadExit:
+		f.Exit = c.readExit(ctx, m, f.Observed.Object)
+	case plan.ReadReferences:
+		c.checkReferences(ctx, m, f)
+	case plan.ReadRoom:
+		f.Room = c.queue.View(name, roomOf(m, ownRuns(ledger, name)...), c.key())
+	case plan.ReadRoomBeside:
+		f.RoomBeside = c.queue.View(name, roomOf(m), c.key())
+	}
+}
+
+// roomOf is what a member has free, with the pods of some runs counted as ended.
+func roomOf(m *clusters.Member, without ...string) *nodeusage.Room {
+	if m == nil {
+		return &nodeusage.Room{State: nodeusage.Pending}
+	}
+	return m.Room(without...)
+}
+
+// ownRuns are the ids of the runs on a member.
+func ownRuns(ledger runs.Ledger, member string) []string {
+	var out []string
+	for i := range ledger {
+		if ledger[i].Cluster == member {
+			out = append(out, ledger[i].ID)
+		}
+	}
+	return out
+}
+
+// readGrants reads what the object may use, the second time from the hub itself.
+func (c *reconciliation) readGrants(ctx context.Context) error {
+	reader := client.Reader(c.Client)
+	if c.snapshot.Grants != nil {
+		reader, c.snapshot.Confirmed = c.APIReader, true
+	}
+	fmc := c.snapshot.Object
+	namespace, err := allowance.OfNamespace(ctx, reader, fmc.Namespace)
+	if err != nil {
+		return err
+	}
+	var source *v1alpha1.GitSource
+	if name := fmc.Labels[v1alpha1.LabelSource]; name != "" {
+		source = &v1alpha1.GitSource{}
+		err := reader.Get(ctx, types.NamespacedName{Namespace: fmc.Namespace, Name: name}, source)
+		if apierrors.IsNotFound(err) {
+			source = nil
+		} else if err != nil {
+			return fmt.Errorf("reading GitSource %s: %w", name, err)
+		}
+	}
+	spec := fmc.Spec.MiniCluster.DeepCopy()
+	spec.Default()
+	set := grant.For(namespace, fmc, source, runs.FullDigest(fmc.Name, spec))
+	c.snapshot.Grants = &set
+	return nil
+}
+
+// observe finds the Job of a MiniCluster on a member. With confirm, an absence is confirmed by the member, and so is
+// that no pod of the run is left. Where somebody else's Job has the name of a live run's, the member confirms that there
+// is no other of that name: the run can end, if it is to.
+func (c *reconciliation) observe(ctx context.Context, m *clusters.Member, last *v1alpha1.Run, confirm bool, f *plan.Facts) {
+	key, origin := keyOn(m, c.snapshot.Object), c.origin(c.snapshot.Object)
+	job, err := m.Job(ctx, key, origin, confirm)
+	var conflict *clusters.Conflict
+	if errors.As(err, &conflict) {
+		// It may be in the way of a FleetMiniCluster that has taken the name of one that was deleted.
+		if staleErr := c.removeStale(ctx, m, c.key()); staleErr != nil {
+			err, conflict = staleErr, nil
+		}
+	}
+	o := &plan.Observation{}
+	if confirm && conflict != nil {
+		if job, err = m.LiveJob(ctx, key, origin); errors.As(err, &conflict) {
+			o.Conflict, _ = problemOf(err)
+			job, err = nil, nil
+		}
+	}
+	if err == nil && job == nil && confirm {
+		o.Pod, err = m.PodOfRun(ctx, key, last.ID)
+	}
+	if err != nil {
+		f.Failed, f.Unreachable = problemOf(err)
+		f.Done = true
+		return
+	}
+	o.Job, o.Object = observe(job), job
+	f.Observed = o
+}
+
+// maxExitMessage is the length of a container's own message in the ledger, in bytes.
+const maxExitMessage = 500
+
+// readExit asks the member which pod of a failed Job failed first.
+func (c *reconciliation) readExit(ctx context.Context, m *clusters.Member, job *batchv1.Job) *plan.Exit {
+	exit, err := m.FirstFailure(ctx, job)
+	if err != nil || exit == nil {
+		return &plan.Exit{}
+	}
+	return &plan.Exit{RunExit: &v1alpha1.RunExit{
+		Pod: sanitize.Text(exit.Pod, 253), Container: sanitize.Text(exit.Container, 63), ExitCode: exit.ExitCode,
+		Reason: sanitize.Text(exit.Reason, 100), Message: sanitize.Text(exit.Message, maxExitMessage),
+	}}
+}
+
+// problemOf says what a member refused, or, in unreachable, that it did not answer.
+func problemOf(err error) (failed, unreachable *rollup.Problem) {
+	message := sanitize.Text(clusters.Explain(err), sanitize.MaxMessage)
+	var conflict *clusters.Conflict
+	var reference *referenceError
+	switch {
+	case errors.As(err, &reference):
+		return &rollup.Problem{Reason: reference.reason, Message: message}, nil
+	case errors.As(err, &conflict):
+		return &rollup.Problem{Reason: v1alpha1.ReasonConflict, Message: message}, nil
+	case clusters.Unanswered(err):
+		return nil, &rollup.Problem{Reason: v1alpha1.ReasonMemberUnreachable, Message: message}
+	default:
+		return &rollup.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: message}, nil
+	}
+}
+
+// onlyOthersCanFix says whether an error stays until somebody else removes its cause.
+func onlyOthersCanFix(err error) bool {
+	var conflict *clusters.Conflict
+	var reference *referenceError
+	return errors.As(err, &conflict) || errors.As(err, &reference)
+}
+
+// observe reduces a Job to what rules and status need; nil stays nil.
+func observe(job *batchv1.Job) *runs.Job {
+	if job == nil {
+		return nil
+	}
+	size := ptr.Deref(job.Spec.Completions, 0)
+	j := &runs.Job{
+		UID: string(job.UID), RunID: fleet.RunID(job.Labels),
+		Digest: sanitize.Text(job.Annotations[v1alpha1.AnnotationRunDigest], 64), RerunAt: sanitize.Text(job.Annotations[v1alpha1.AnnotationRunToken], 253),
+		Deleting: !job.DeletionTimestamp.IsZero(), CompletionTime: job.Status.CompletionTime, StartTime: job.Status.StartTime,
+		Size: size, Suspended: ptr.Deref(job.Spec.Suspend, false),
+		SuspendedByUs: clusters.SuspendedByUs(job), Unreleased: clusters.Unreleased(job),
+		Pods: v1alpha1.PodCounts{
+			Desired: size, Active: job.Status.Active, Ready: ptr.Deref(job.Status.Ready, 0),
+			Succeeded: job.Status.Succeeded, Failed: job.Status.Failed,
+		},
+	}
+	for _, condition := range job.Status.Conditions {
+		if condition.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch condition.Type {
+		case batchv1.JobComplete:
+			j.Finished, j.Succeeded = true, true
+			j.Message = fmt.Sprintf("%d of %d pods succeeded", job.Status.Succeeded, size)
+		case batchv1.JobFailed:
+			j.Finished, j.Message = true, sanitize.Text(condition.Reason+": "+condition.Message, 500)
+			t := condition.LastTransitionTime
+			j.CompletionTime = &t
+		default:
+		}
+	}
+	return j
+}
+
+// checkReferences finds out whether everything that the MiniCluster references is on a member, or can be brought.
+// Nothing is changed there.
+func (c *reconciliation) checkReferences(ctx context.Context, m *clusters.Member, f *plan.Facts) {
+	err := c.satisfy(ctx, m, c.referencesOn(m.Name), checkCopy)
+	f.References = &plan.References{}
+	if err == nil {
+		return
+	}
+	failed, unreachable := problemOf(err)
+	if unreachable != nil {
+		f.Unreachable, f.Done = unreachable, true
+		return
+	}
+	f.References.Missing = failed
+}
+
+func (c *reconciliation) referencesOn(member string) []fluxv1alpha2.Reference {
+	return c.decision.Variants.For(member).References
+}

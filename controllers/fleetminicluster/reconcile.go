@@ -1,0 +1,264 @@
+package fleetminicluster
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/controllers/internal/retry"
+	"github.com/minifleet/minifleet/internal/plan"
+	"github.com/minifleet/minifleet/internal/queue"
+)
+
+const (
+	// maxRounds bounds the rounds of one reconciliation: a run that ends and the next that begins take four.
+	maxRounds = 8
+	// maxReads bounds how often a plan may ask for more, or lose a race for room, before it is left to the next
+	// reconciliation.
+	maxReads = 20
+)
+
+// errStale says that the cache is behind the hub: the decision was made on what is not so any more.
+var errStale = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("fleetminiclusters").GroupResource(), "", errors.New("the cache is behind the hub"))
+
+// reconciliation is one reconciliation of a FleetMiniCluster.
+type reconciliation struct {
+	*Reconciler
+
+	snapshot *plan.Snapshot
+	members  members
+	decision *plan.Decision
+	round    plan.Round
+	events   []plan.Event
+	// again is when to reconcile again although nothing happens; 0: not.
+	again       time.Duration
+	certificate certificate
+}
+
+// reconcile brings a FleetMiniCluster forward that is not being deleted.
+func (r *Reconciler) reconcile(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) (reconcile.Result, error) {
+	s, connected, err := r.snapshot(ctx, fmc)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	c := &reconciliation{Reconciler: r, snapshot: s, members: connected}
+	if err := c.decide(ctx); err != nil {
+		return staleOr(err)
+	}
+	execErr := c.execute(ctx)
+	if err := c.writeStatus(ctx); err != nil {
+		return retry.OnConflict(err)
+	}
+	c.updateQueue()
+	execErr = errors.Join(execErr, c.releaseElsewhere(ctx))
+	if execErr != nil {
+		return staleOr(execErr)
+	}
+	return reconcile.Result{RequeueAfter: c.again}, nil
+}
+
+// staleOr makes a stale cache a reason to reconcile again. Whatever else a member answered, be it NotFound or Conflict,
+// is no news of the hub's object.
+func staleOr(err error) (reconcile.Result, error) {
+	if errors.Is(err, errStale) {
+		return retry.OnConflict(errStale)
+	}
+	return reconcile.Result{}, err
+}
+
+func (c *reconciliation) key() queue.Key { return client.ObjectKeyFromObject(c.snapshot.Object) }
+
+// requeueAfter asks for another reconciliation after d, or sooner; 0 asks for nothing.
+func (c *reconciliation) requeueAfter(d time.Duration) { c.again = plan.After(c.again, d) }
+
+// decide makes the decision, reads what it asks for, and reserves the room that it takes.
+func (c *reconciliation) decide(ctx context.Context) error {
+	for range maxReads {
+		d, reads := plan.Decide(c.snapshot)
+		if reads.Any() {
+			if err := c.read(ctx, reads, d.Ledger); err != nil {
+				return err
+			}
+			continue
+		}
+		if !c.reserve(d.Reserve) {
+			continue
+		}
+		c.decision, c.events = d, d.Events
+		c.requeueAfter(d.After)
+		c.notifyWhenKnown(d.Line.Notify)
+		return nil
+	}
+	return errStale // others were always faster
+}
+
+// reserve takes room. Where others have taken some since it was viewed, nothing is taken, and the views are dropped.
+func (c *reconciliation) reserve(requests []queue.Request) bool {
+	ok := c.queue.Reserve(c.key(), requests)
+	for _, r := range requests {
+		f := c.snapshot.Facts[r.View.Member]
+		if ok {
+			c.snapshot.Queue.Reserved[r.View.Member] = r.Reservation
+		} else {
+			f.Room, f.RoomBeside = nil, nil
+		}
+		c.snapshot.Facts[r.View.Member] = f
+	}
+	return ok
+}
+
+// notifyWhenKnown asks to be told when the room of members becomes known. It may have just now.
+func (c *reconciliation) notifyWhenKnown(names []string) {
+	for _, name := range names {
+		c.queue.NotifyWhenKnown(name, c.key())
+		if m, ok := c.members[name]; ok && m.RoomState() != c.connectionOf(name).Room {
+			c.requeueAfter(plan.Soon)
+		}
+	}
+}
+
+func (c *reconciliation) connectionOf(name string) plan.Connection {
+	i := slices.IndexFunc(c.snapshot.Members, func(m plan.Member) bool { return m.Cluster.Name == name })
+	if i < 0 {
+		return plan.Connection{}
+	}
+	return c.snapshot.Members[i].Connection
+}
+
+// execute takes rounds until nothing more is to be done now. A line of the ledger is written before anything that it
+// calls for is done, and before anything is undone that it remembers.
+func (c *reconciliation) execute(ctx context.Context) error {
+	c.round = plan.Round{Targets: plan.Targets(c.snapshot, c.decision, c.decision.Ledger), Ledger: c.decision.Ledger}
+	if c.decision.Problem != nil && c.decision.Placement == nil {
+		return nil
+	}
+	var errs []error
+	unwritten, checked := !slices.EqualFunc(c.decision.Ledger, c.snapshot.Object.Status.Runs, sameRun), false
+	for range maxRounds {
+		if err := c.next(ctx); err != nil {
+			return err
+		}
+		if len(c.round.Changed) > 0 {
+			unwritten = true
+			continue
+		}
+		due := c.round.Due()
+		if len(due) == 0 {
+			break
+		}
+		if unwritten {
+			if err := c.writeStatus(ctx); err != nil {
+				return err
+			}
+			unwritten, checked = false, true
+		}
+		if !checked {
+			if err := c.upToDate(ctx); err != nil {
+				return err
+			}
+			checked = true
+		}
+		errs = append(errs, c.perform(ctx, due)...)
+	}
+	c.upkeep(ctx)
+	c.round.Finish(c.snapshot, c.decision)
+	c.tell(c.round.Events)
+	c.requeueAfter(c.round.After)
+	return errors.Join(errs...)
+}
+
+func sameRun(a, b v1alpha1.Run) bool { return a.ID == b.ID && a.State == b.State }
+
+// tell has events sent once the status is written. They are told once.
+func (c *reconciliation) tell(events []plan.Event) {
+	c.events = append(c.events, events...)
+	c.round.Events = nil
+}
+
+// next makes the next round, and takes over what it makes of the ledger.
+func (c *reconciliation) next(ctx context.Context) error {
+	for range maxReads {
+		round, reads := plan.Next(c.snapshot, c.decision, c.round.Ledger)
+		if reads.Any() {
+			if err := c.read(ctx, reads, c.round.Ledger); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(round.Reserve) > 0 {
+			if c.reserve(round.Reserve) {
+				c.admit(round.Targets)
+			}
+			continue
+		}
+		c.adopt(round)
+		return nil
+	}
+	return errStale
+}
+
+// admit notes which live runs have been given more room.
+func (c *reconciliation) admit(targets []plan.Target) {
+	for i := range targets {
+		if t := &targets[i]; t.Reserve != nil && t.Reserve.Reservation.Run != "" {
+			c.learn(t.Name, func(f *plan.Facts) { f.Admitted = true })
+		}
+	}
+}
+
+// learn changes what is known of a member.
+func (c *reconciliation) learn(member string, change func(*plan.Facts)) {
+	f := c.snapshot.Facts[member]
+	change(&f)
+	c.snapshot.Facts[member] = f
+}
+
+// adopt takes over a round. Members of which the ledger tells something else now are to be observed anew.
+func (c *reconciliation) adopt(round plan.Round) {
+	before := c.round.Ledger
+	c.round = round
+	c.tell(round.Events)
+	c.requeueAfter(round.After)
+	c.notifyWhenKnown(round.Line.Notify)
+	for _, name := range round.Done {
+		c.learn(name, func(f *plan.Facts) { f.Done = true })
+	}
+	for _, name := range round.Changed {
+		last := round.Ledger.Last(name)
+		begun := last.State == v1alpha1.RunStarting && before.Find(last.ID) == nil
+		c.learn(name, func(f *plan.Facts) {
+			f.Begun = f.Begun || begun
+			if !f.Done {
+				f.Observed, f.Exit = nil, nil
+			}
+		})
+	}
+}
+
+// upToDate makes sure that the cache is not behind the hub, before something is done that the ledger in it calls for,
+// or is taken away or put back that a run which has begun since may need.
+func (c *reconciliation) upToDate(ctx context.Context) error {
+	var now metav1.PartialObjectMetadata
+	now.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("FleetMiniCluster"))
+	if err := c.APIReader.Get(ctx, c.key(), &now); err != nil {
+		return err
+	}
+	if now.UID != c.snapshot.Object.UID || now.ResourceVersion != c.snapshot.Object.ResourceVersion {
+		return errStale
+	}
+	return nil
+}
+
+// updateQueue brings the queue in line with the ledger that was just written, and wakes those whom it concerns.
+func (c *reconciliation) updateQueue() {
+	reservations, entry := c.round.Reservations(c.snapshot, c.decision)
+	c.wake(c.queue.Update(c.key(), reservations, entry))
+	c.requeueAfter(c.decision.WaitInterval())
+}

@@ -1,0 +1,130 @@
+package fleetminicluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/internal/plan"
+	"github.com/minifleet/minifleet/internal/queue"
+)
+
+// members are those that can be asked, by name.
+type members map[string]*clusters.Member
+
+// snapshot reads what the hub and the connections know. No member is asked.
+func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) (*plan.Snapshot, members, error) {
+	spec, err := r.placementOf(ctx, fmc)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, nil, err
+	}
+	if err := r.restoreQueue(ctx); err != nil {
+		return nil, nil, err
+	}
+	var list v1alpha1.MemberClusterList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, nil, fmt.Errorf("listing MemberClusters: %w", err)
+	}
+	key := client.ObjectKeyFromObject(fmc)
+	s := &plan.Snapshot{
+		Object: fmc, Placement: spec, Now: r.Now(), Facts: map[string]plan.Facts{},
+		Queue: plan.QueueState{Since: r.queue.Since(), Reserved: r.queue.Reservations(key), Pending: r.queue.Pending(key), Runs: r.queue.Runs()},
+	}
+	connected := members{}
+	for i := range list.Items {
+		m := plan.Member{Cluster: &list.Items[i]}
+		m.Connection = r.connection(list.Items[i].Name, fmc.Namespace, connected)
+		s.Members = append(s.Members, m)
+	}
+	for _, name := range r.holding(ctx, fmc) {
+		s.Facts[name] = plan.Facts{Holding: true}
+	}
+	return s, connected, nil
+}
+
+// connection says how the hub is connected to a member, and adds it to those connected.
+func (r *Reconciler) connection(name, namespace string, connected members) plan.Connection {
+	state, attempted := r.Provider.State(name)
+	c := plan.Connection{
+		Attempted: attempted, Ready: state.Ready, Reason: state.Reason, Message: state.Message,
+		LastHeard: state.LastHeard, Since: state.Since,
+	}
+	if m, err := r.Provider.Member(name); err == nil {
+		connected[name] = m
+		c.Connected, c.UID, c.Namespace = true, m.UID, m.TargetNamespace(namespace)
+		c.Room, c.RoomError = m.RoomState(), m.RoomError()
+	}
+	return c
+}
+
+// holding are members on which nothing of a FleetMiniCluster is known to be, and on which the caches show a Job of it:
+// each was registered anew, with a run that was given up meanwhile, or a stale request has made it after everything was
+// removed there. They are in the ledger.
+func (r *Reconciler) holding(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) []string {
+	known := plan.MayHold(fmc)
+	if fmc.Status.Placement != nil {
+		known = append(known, fmc.Status.Placement.Clusters...)
+	}
+	var names []string
+	for i := range fmc.Status.Runs {
+		m, err := r.Provider.Member(fmc.Status.Runs[i].Cluster)
+		if err != nil || slices.Contains(known, m.Name) || slices.Contains(names, m.Name) {
+			continue // a member that is not connected is asked when it is
+		}
+		if job, err := m.Job(ctx, keyOn(m, fmc), r.origin(fmc), false); err == nil && job != nil {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// keyOn is where the Job of a FleetMiniCluster is on a member.
+func keyOn(m *clusters.Member, fmc *v1alpha1.FleetMiniCluster) types.NamespacedName {
+	return types.NamespacedName{Namespace: m.TargetNamespace(fmc.Namespace), Name: fmc.Name}
+}
+
+// placementOf is the placement of a FleetMiniCluster, or the error NotFound if it names one that is not there.
+func (r *Reconciler) placementOf(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) (*v1alpha1.PlacementSpec, error) {
+	if fmc.Spec.Placement != nil {
+		return fmc.Spec.Placement, nil
+	}
+	var placement v1alpha1.Placement
+	key := types.NamespacedName{Namespace: fmc.Namespace, Name: plan.PlacementName(fmc)}
+	if err := r.Client.Get(ctx, key, &placement); err != nil {
+		return nil, fmt.Errorf("reading Placement %s: %w", key, err)
+	}
+	return &placement.Spec, nil
+}
+
+// restoreQueue fills the queue from the ledgers after a restart of the hub.
+func (r *Reconciler) restoreQueue(ctx context.Context) error {
+	return r.queue.Restore(r.Now(), func() ([]queue.Restored, error) {
+		var list v1alpha1.FleetMiniClusterList
+		if err := r.Client.List(ctx, &list); err != nil {
+			return nil, fmt.Errorf("listing FleetMiniClusters: %w", err)
+		}
+		var members v1alpha1.MemberClusterList
+		if err := r.Client.List(ctx, &members); err != nil {
+			return nil, fmt.Errorf("listing MemberClusters: %w", err)
+		}
+		labels := map[string]map[string]string{}
+		for i := range members.Items {
+			labels[members.Items[i].Name] = members.Items[i].Labels
+		}
+		var out []queue.Restored
+		for i := range list.Items {
+			spec, err := r.placementOf(ctx, &list.Items[i])
+			if err != nil {
+				spec = nil
+			}
+			out = append(out, plan.Restore(&list.Items[i], spec, labels))
+		}
+		return out, nil
+	})
+}

@@ -1,0 +1,297 @@
+package fleetminicluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/clusters/copies"
+	"github.com/minifleet/minifleet/internal/fleet"
+	"github.com/minifleet/minifleet/internal/plan"
+	"github.com/minifleet/minifleet/internal/render"
+	"github.com/minifleet/minifleet/internal/runs"
+)
+
+// upkeep sees to what is beside the runs: objects that somebody has edited, services, what is left after the end, why
+// pods are not ready, and copies of Secrets and ConfigMaps.
+func (c *reconciliation) upkeep(ctx context.Context) {
+	c.each(func(t *plan.Target, w *maintenance) {
+		w.step(func() error { return c.repair(ctx, t, w) })
+		w.step(func() error { return c.keepServices(ctx, t, w) })
+		w.step(func() error { return c.cleanUpEnded(ctx, t, w) })
+		w.requeueAfter(c.probe(ctx, t))
+	})
+	c.each(func(t *plan.Target, w *maintenance) {
+		w.step(func() error { return c.followReferences(ctx, t, w) })
+	})
+}
+
+// maintenance is what upkeep on one member comes to.
+type maintenance struct {
+	err   error
+	again time.Duration
+	// remark is something to be told of a member on which nothing is wrong otherwise.
+	remark *runs.Step
+	events []plan.Event
+}
+
+func (w *maintenance) requeueAfter(d time.Duration) { w.again = plan.After(w.again, d) }
+
+// step does something unless something before it has failed.
+func (w *maintenance) step(do func() error) {
+	if w.err != nil {
+		return
+	}
+	if w.err = do(); errors.Is(w.err, errStale) {
+		w.requeueAfter(plan.Soon) // it is tried again when the cache has caught up
+		w.err = nil
+	}
+}
+
+// each does something for every member that can be reached, all at once, so that a slow member delays no other.
+func (c *reconciliation) each(do func(*plan.Target, *maintenance)) {
+	results := make([]maintenance, len(c.round.Targets))
+	var wg sync.WaitGroup
+	for i := range c.round.Targets {
+		if t := &c.round.Targets[i]; t.Reachable() {
+			wg.Go(func() { do(t, &results[i]) })
+		}
+	}
+	wg.Wait()
+	for i := range results {
+		c.take(&c.round.Targets[i], &results[i])
+	}
+}
+
+// take notes what upkeep on a member has come to. Events of upkeep tell what was done, whatever the status says.
+func (c *reconciliation) take(t *plan.Target, w *maintenance) {
+	c.requeueAfter(w.again)
+	for _, e := range w.events {
+		c.send(e)
+	}
+	if w.remark != nil && t.Step.Message == "" {
+		t.Step.Reason, t.Step.Message = w.remark.Reason, w.remark.Message
+	}
+	if w.err != nil {
+		t.Failed, t.Lost = problemOf(w.err)
+		c.learn(t.Name, func(f *plan.Facts) { f.Failed, f.Unreachable, f.Done = t.Failed, t.Lost, true })
+		c.requeueAfter(plan.FailedInterval)
+	}
+}
+
+func upkeepEvent(t *plan.Target, reason, action, message string) plan.Event {
+	return plan.Event{Type: corev1.EventTypeNormal, Reason: reason, Action: action, Member: t.Name, Message: t.Name + ": " + message}
+}
+
+// repair puts back what somebody has edited or deleted of the objects that a run needs.
+func (c *reconciliation) repair(ctx context.Context, t *plan.Target, w *maintenance) error {
+	if !c.round.Repairable(c.snapshot, c.decision, t) {
+		return nil
+	}
+	if left := plan.GraceLeft(c.round.Ledger.Last(t.Name), c.Now()); left > 0 {
+		w.requeueAfter(left)
+		return nil
+	}
+	bundle, err := c.render(t, c.placeholder())
+	if err != nil {
+		return err
+	}
+	for i, obj := range bundle.support {
+		d, err := c.members[t.Name].Compare(ctx, obj, c.origin(c.snapshot.Object))
+		if err != nil {
+			return err
+		}
+		if d != clusters.Absent && d != clusters.Drifted {
+			continue
+		}
+		if err := c.putBack(ctx, t, i, d, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putBack applies one object of a run again.
+func (c *reconciliation) putBack(ctx context.Context, t *plan.Target, index int, d clusters.Difference, w *maintenance) error {
+	if err := c.confirm(ctx); err != nil {
+		return err
+	}
+	cert, err := c.curveCert(ctx)
+	if err != nil {
+		return err
+	}
+	bundle, err := c.render(t, cert)
+	if err != nil {
+		return err
+	}
+	obj := bundle.support[index]
+	changed, err := c.members[t.Name].Apply(ctx, obj, c.origin(c.snapshot.Object))
+	if err != nil || !changed {
+		return err
+	}
+	what := "had been edited"
+	if d == clusters.Absent {
+		what = "had been deleted"
+	}
+	w.events = append(w.events, upkeepEvent(t, v1alpha1.ReasonDriftRepaired, "Repair",
+		fmt.Sprintf("%s %s %s; put back", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName(), what)))
+	return nil
+}
+
+// confirm makes sure that what is taken away, or put back, is not that of a run which has begun since the cache was
+// filled.
+func (c *reconciliation) confirm(ctx context.Context) error {
+	err := c.upToDate(ctx)
+	if err == nil || errors.Is(err, errStale) {
+		return err
+	}
+	return &hubError{"reading the FleetMiniCluster on the hub: " + err.Error()}
+}
+
+// keepServices keeps the services pod of a member beside a live run, and takes it away from any other. A run
+// of an earlier spec keeps the pod that it has, and gets no new one: what that looked like is not known.
+func (c *reconciliation) keepServices(ctx context.Context, t *plan.Target, w *maintenance) error {
+	if t.Failure() != nil || t.Observed == nil {
+		return nil
+	}
+	m := c.members[t.Name]
+	pod, err := m.ServicesPod(ctx, c.servicesKey(t), c.origin(c.snapshot.Object))
+	if err != nil && len(c.snapshot.Object.Spec.MiniCluster.Services) == 0 {
+		return nil // somebody else's pod is in nobody's way
+	}
+	last := c.round.Ledger.Last(t.Name)
+	due := runs.ServicesDue(last, t.Observed.Job)
+	switch {
+	case err != nil:
+	case pod == nil && due == runs.ServicesOn && c.decision.Wanted.IsCurrent(last):
+		err = c.startServices(ctx, t, last, w)
+	case pod != nil && pod.DeletionTimestamp.IsZero() && (due == runs.ServicesOff || pod.Labels[v1alpha1.LabelRun] != last.ID || lostWithNode(pod)):
+		if err = c.confirm(ctx); err == nil {
+			err = m.DeleteServices(ctx, pod)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("the pod of services: %w", err)
+	}
+	return nil
+}
+
+func (c *reconciliation) servicesKey(t *plan.Target) types.NamespacedName {
+	return types.NamespacedName{Namespace: t.Namespace, Name: render.ServicesPodName(c.snapshot.Object.Name)}
+}
+
+// startServices makes the services pod of a live run anew: it was deleted, or its run was suspended.
+func (c *reconciliation) startServices(ctx context.Context, t *plan.Target, last *v1alpha1.Run, w *maintenance) error {
+	if spec, err := c.decision.Spec(t.Name, t.Step.Action, c.snapshot.Object); err != nil || len(spec.Services) == 0 {
+		return err
+	}
+	if left := plan.GraceLeft(last, c.Now()); left > 0 {
+		w.requeueAfter(left) // the cache may not show it yet
+		return nil
+	}
+	bundle, err := c.render(t, c.placeholder())
+	if err != nil || bundle.services == nil {
+		return err
+	}
+	if err := c.confirm(ctx); err != nil {
+		return err
+	}
+	inTheWay, err := c.members[t.Name].StartServices(ctx, bundle.services, c.origin(c.snapshot.Object))
+	if inTheWay != "" {
+		w.requeueAfter(plan.DeletingInterval)
+	}
+	return err
+}
+
+// lostWithNode says whether a pod has ended because of its node, and not by itself: then another one takes its
+// place, as one of a Job's would.
+func lostWithNode(pod *corev1.Pod) bool {
+	if pod.Status.Phase != corev1.PodFailed {
+		return false
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.DisruptionTarget && condition.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return pod.Status.Reason == "Evicted" || pod.Status.Reason == "NodeLost"
+}
+
+// cleanUpEnded removes what is left of a run that has ended and is not to be kept.
+func (c *reconciliation) cleanUpEnded(ctx context.Context, t *plan.Target, w *maintenance) error {
+	if !c.round.CleansUp(c.snapshot, c.decision, t) {
+		return nil
+	}
+	left, err := c.anythingLeft(ctx, t)
+	if err != nil || !left {
+		return err
+	}
+	if err := c.confirm(ctx); err != nil {
+		return err
+	}
+	removed, err := c.cleanup(ctx, c.members[t.Name], c.snapshot.Object, c.round.Ledger.Ended)
+	if !removed {
+		w.requeueAfter(plan.DeletingInterval)
+	}
+	return err
+}
+
+// anythingLeft asks the cache, so that a MiniCluster that was cleaned up costs no requests.
+func (c *reconciliation) anythingLeft(ctx context.Context, t *plan.Target) (bool, error) {
+	bundle, err := c.render(t, c.placeholder())
+	if err != nil {
+		return false, err
+	}
+	m, origin := c.members[t.Name], c.origin(c.snapshot.Object)
+	for _, obj := range bundle.support {
+		d, err := m.Compare(ctx, obj, origin)
+		var conflict *clusters.Conflict
+		if errors.As(err, &conflict) {
+			continue // somebody else's by now
+		}
+		if err != nil {
+			return false, err
+		}
+		if d != clusters.Absent {
+			return true, nil
+		}
+	}
+	if pod, err := m.ServicesPod(ctx, c.servicesKey(t), origin); err != nil || pod != nil {
+		return pod != nil, err
+	}
+	if c.isHub(m, c.snapshot.Object.Namespace) {
+		return false, nil
+	}
+	used, err := copies.UsedBy(ctx, m, t.Namespace, origin.Owner, origin.HubUID)
+	return len(used) > 0, err
+}
+
+// cleanup removes everything of a FleetMiniCluster from a member, copies last, and says whether nothing is
+// left. Where over is given, runs that it does not call over are left alone.
+func (r *Reconciler) cleanup(ctx context.Context, m *clusters.Member, fmc *v1alpha1.FleetMiniCluster, over func(string) bool) (removed bool, err error) {
+	namespace, origin := m.TargetNamespace(fmc.Namespace), r.origin(fmc)
+	removed, err = m.Cleanup(ctx, namespace, fmc.Name, origin, over)
+	if err != nil || !removed || r.isHub(m, fmc.Namespace) {
+		return removed, err
+	}
+	used, err := copies.UsedBy(ctx, m, namespace, origin.Owner, r.HubUID)
+	if err == nil && len(used)+len(references(fmc)) > 0 {
+		used, err = copies.Live(ctx, m, namespace, r.HubUID) // the cache may not show the latest yet
+	}
+	if err != nil {
+		return false, err
+	}
+	var errs []error
+	for _, have := range used {
+		errs = append(errs, r.releaseFor(ctx, m, have, func(user fleet.Origin) bool { return user.OwnerUID == origin.OwnerUID }))
+	}
+	err = errors.Join(errs...)
+	return err == nil, err
+}
