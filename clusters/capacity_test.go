@@ -33,10 +33,11 @@ func nodeOf(uid string, unschedulable bool, l corev1.ResourceList) *corev1.Node 
 	}
 }
 
-func podOf(uid, node string, l corev1.ResourceList) *corev1.Pod {
+// podOf is a pod on node a.
+func podOf(uid string, l corev1.ResourceList) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: uid},
-		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: l}}}},
+		Spec:       corev1.PodSpec{NodeName: "a", Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: l}}}},
 	}
 }
 
@@ -66,7 +67,7 @@ func TestCapacityIsReportedOnceComplete(t *testing.T) {
 	if full() {
 		t.Error("it is reported before pods are known")
 	}
-	_ = podStore{c}.Replace([]any{podOf("p", "a", resources("1500m", "1Gi", 1))}, "")
+	_ = podStore{c}.Replace([]any{podOf("p", resources("1500m", "1Gi", 1))}, "")
 	if !full() {
 		t.Error("it is not reported although both lists are known")
 	}
@@ -77,7 +78,7 @@ func TestCapacityIsReportedOnceComplete(t *testing.T) {
 	_ = nodeStore{c}.Update(nodeOf("b", false, resources("4", "8Gi", 0)))
 	take(&v1alpha1.MemberCapacity{Nodes: 2, CPU: "6500m/8", Memory: "15Gi/16Gi", GPUs: "1/2"})
 	_ = nodeStore{c}.Delete(nodeOf("a", false, nil))
-	_ = podStore{c}.Delete(podOf("p", "a", nil))
+	_ = podStore{c}.Delete(podOf("p", nil))
 	take(&v1alpha1.MemberCapacity{Nodes: 1, CPU: "4/4", Memory: "8Gi/8Gi"})
 	_ = nodeStore{c}.Add("not a node")
 	_ = podStore{c}.Delete("not a pod")
@@ -139,7 +140,7 @@ func TestRoomIsReported(t *testing.T) {
 		step(podStore{c}.Replace(nil, ""))
 		for _, name := range []string{"p", "q", "r"} {
 			time.Sleep(roomInterval / 4)
-			step(podStore{c}.Add(podOf(name, "a", nil)))
+			step(podStore{c}.Add(podOf(name, nil)))
 		}
 		time.Sleep(2 * roomInterval)
 		stop()
@@ -157,7 +158,7 @@ func TestPodStoreTakesTransformedPods(t *testing.T) {
 	for name, transformed := range map[string]bool{"whole": false, "transformed": true} {
 		t.Run(name, func(t *testing.T) {
 			c := watching()
-			var p any = podOf("p", "a", resources("1", "1Gi", 0))
+			var p any = podOf("p", resources("1", "1Gi", 0))
 			out, err := podStore{c}.Transformer()(p)
 			if _, whole := out.(*corev1.Pod); whole || err != nil {
 				t.Fatalf("a pod is transformed to %T: %v", out, err)

@@ -24,7 +24,6 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/hack/lab"
 	"github.com/minifleet/minifleet/internal/fit"
-	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 const (
@@ -271,11 +270,7 @@ func (s *scene) unseen(m *clusters.Member) string {
 }
 
 func (s *scene) check(m *clusters.Member) fit.Result {
-	var nodes []fleet.Node
-	for _, n := range m.Room().Nodes {
-		nodes = append(nodes, n)
-	}
-	return fit.Check(nodes, fit.Gang{Pod: fit.PodOf(&s.gang), Size: gangSize})
+	return fit.Check(m.Room().Nodes, fit.Gang{Pod: fit.PodOf(&s.gang), Size: gangSize})
 }
 
 func setting(name string, otherwise uint64) uint64 {
