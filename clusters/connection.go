@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/fluxcd/pkg/runtime/jitter"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
@@ -22,6 +22,9 @@ const (
 	// again well within a minute of its return.
 	retryMin = 500 * time.Millisecond
 	retryMax = 10 * time.Second
+	// retryJitter is the part of a wait that is added to it or taken off at most, so that members that were lost
+	// together are not asked together.
+	retryJitter = 0.5
 	// probesToLose is how many probes in a row must fail before a member counts as unreachable.
 	probesToLose = 2
 	// http1Interval is how often a member without HTTP/2 is asked whether it is there, for want of pings.
@@ -96,7 +99,7 @@ func (c *connection) run() {
 	if !ok {
 		return
 	}
-	wait := retryMin
+	wait, spread := retryMin, jitter.Percent(retryJitter, nil)
 	for ctx.Err() == nil {
 		engaged, err := c.session(ctx)
 		if ctx.Err() != nil {
@@ -110,7 +113,7 @@ func (c *connection) run() {
 			<-ctx.Done() // only another kubeconfig helps, and that is another connection
 			return
 		}
-		sleep(ctx, wait/2+rand.N(wait)) //nolint:gosec // jitter needs no secrecy
+		sleep(ctx, spread(wait))
 		wait = min(2*wait, retryMax)
 	}
 }
