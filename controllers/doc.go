@@ -1,7 +1,8 @@
-// Package controllers holds the reconcilers. Each gathers what it needs, lets pure code decide, acts, and
-// writes one status:
+// Package controllers sets up the manager of the hub with all controllers. What comes in are the hub's kubeconfig
+// and options; what goes out is a manager to start. Each controller gathers what it needs, lets pure code decide,
+// acts, and writes one status:
 //
-//	GitSource         commit -> FleetMiniClusters and Placements on the hub   gitsource.go
-//	MemberCluster     kubeconfig -> connection, reachability, capacity        membercluster.go
-//	FleetMiniCluster  spec -> members' objects -> status                      fleetminicluster.go
+//	gitsource            commit -> FleetMiniClusters and Placements on the hub
+//	membercluster        kubeconfig -> connection, reachability, capacity
+//	fleetminicluster.go  spec -> members' objects -> status
 package controllers

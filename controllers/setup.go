@@ -27,6 +27,7 @@ import (
 	"github.com/minifleet/minifleet/controllers/gitsource"
 	"github.com/minifleet/minifleet/controllers/internal/events"
 	"github.com/minifleet/minifleet/controllers/internal/inflight"
+	"github.com/minifleet/minifleet/controllers/membercluster"
 	"github.com/minifleet/minifleet/gitsource/fetch"
 )
 
@@ -146,11 +147,11 @@ func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, news *
 	local := mgr.GetLocalManager()
 	recorder := local.GetEventRecorder("minifleet")
 	tracker := &inflight.Tracker{}
-	members := &MemberClusterReconciler{
+	members := &membercluster.Reconciler{
 		Client: local.GetClient(), Cache: local.GetCache(), APIReader: local.GetAPIReader(), Provider: provider, Namespace: o.Namespace,
-		HubUID: hubUID, Recorder: recorder, Now: o.Now, inflight: tracker,
+		HubUID: hubUID, Recorder: recorder, Now: o.Now, InFlight: tracker,
 	}
-	if err := members.setUp(local, &news.members); err != nil {
+	if err := members.SetUp(local, &news.members); err != nil {
 		return fmt.Errorf("setting up the MemberCluster controller: %w", err)
 	}
 	fleet := fleetminicluster.New(fleetminicluster.Options{

@@ -1,0 +1,94 @@
+package membercluster
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+func TestDuplicateOf(t *testing.T) {
+	registered := func(name, namespace, uid string, age time.Duration) v1alpha1.MemberCluster {
+		m := v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(noon.Add(-age))}}
+		m.Spec.Namespace, m.Status.ClusterUID = namespace, uid
+		return m
+	}
+	member := registered("m", "team", "cluster", time.Minute)
+	everywhere := registered("m", "", "cluster", time.Minute)
+	for name, tc := range map[string]struct {
+		member, other v1alpha1.MemberCluster
+		want          string
+	}{
+		"another cluster":              {member, registered("a", "team", "other", time.Hour), ""},
+		"earlier":                      {member, registered("z", "team", "cluster", time.Hour), "z"},
+		"later":                        {member, registered("a", "team", "cluster", time.Second), ""},
+		"at once, first by name":       {member, registered("a", "team", "cluster", time.Minute), "a"},
+		"at once, last by name":        {member, registered("z", "team", "cluster", time.Minute), ""},
+		"another namespace":            {member, registered("a", "other", "cluster", time.Hour), ""},
+		"all namespaces, the other":    {member, registered("a", "", "cluster", time.Hour), "a"},
+		"all namespaces, this one":     {everywhere, registered("a", "team", "cluster", time.Hour), "a"},
+		"itself":                       {member, member, ""},
+		"one that was never contacted": {member, registered("a", "team", "", time.Hour), ""},
+	} {
+		if got := duplicateOf(&tc.member, "cluster", []v1alpha1.MemberCluster{tc.member, tc.other}); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// What says nothing about the connection is no reason to connect again.
+func TestTargetOf(t *testing.T) {
+	member := newMember()
+	before := targetOf(member, []byte("kubeconfig"))
+	member.Spec.Suspend, member.Spec.DeletionPolicy = true, v1alpha1.DeletionDrain
+	member.Spec.Taints = []v1alpha1.Taint{{Key: "a"}}
+	if diff := cmp.Diff(before, targetOf(member, []byte("kubeconfig"))); diff != "" {
+		t.Errorf("the target is another one:\n%s", diff)
+	}
+	if !member.Spec.Suspend || len(member.Spec.Taints) != 1 {
+		t.Error("the member has changed")
+	}
+}
+
+func TestConnectWithoutAKubeconfig(t *testing.T) {
+	hub := newHub(t)
+	state, err := newReconciler(hub, hub).connect(t.Context(), newMember())
+	if err != nil || state.Reason != v1alpha1.ReasonKubeconfigMissing || state.Ready {
+		t.Errorf("%+v, %v", state, err)
+	}
+}
+
+func TestWatches(t *testing.T) {
+	refused := newMember(func(m *v1alpha1.MemberCluster) { m.Name = "refused"; setReady(m, stateDuplicate, noon) })
+	drained := newMember(draining("true"))
+	other := newMember(func(m *v1alpha1.MemberCluster) { m.Name = "other"; m.Spec.KubeconfigSecretRef.Name = "shared" })
+	hub := newHub(t, refused, drained, other)
+	r := newReconciler(hub, hub)
+	fmc := withRun("m", "alpine", v1alpha1.RunSucceeded)
+	fmc.Status.Runs = append(fmc.Status.Runs, v1alpha1.Run{Cluster: "other"}, v1alpha1.Run{Cluster: "alpine"}, v1alpha1.Run{Cluster: "not-registered"})
+	for name, tc := range map[string]struct {
+		got  []string
+		want []string
+	}{
+		"a kubeconfig":             {names(r.usersOf(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "shared"}})), []string{"other"}},
+		"a deleted registration":   {names(r.refusedDuplicates(t.Context(), other)), []string{"refused"}},
+		"runs of a drained member": {names(r.drainedMembersOf(t.Context(), fmc)), []string{"alpine"}},
+	} {
+		if diff := cmp.Diff(tc.want, tc.got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func names(requests []reconcile.Request) []string {
+	var out []string
+	for _, r := range requests {
+		out = append(out, r.Name)
+	}
+	return out
+}

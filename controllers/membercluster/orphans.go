@@ -1,0 +1,73 @@
+package membercluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/internal/fleet"
+	"github.com/minifleet/minifleet/internal/sanitize"
+)
+
+// removeOrphans removes what deleted FleetMiniClusters have left on a member that is connected again. It says
+// when to reconcile again; 0: not.
+func (r *Reconciler) removeOrphans(ctx context.Context, member *v1alpha1.MemberCluster) (again time.Duration, err error) {
+	orphans := member.Status.Orphans
+	if len(orphans) == 0 {
+		return 0, nil
+	}
+	m, err := r.Provider.Member(member.Name)
+	if err != nil {
+		return 0, nil //nolint:nilerr // its return is an event
+	}
+	left, removeErr := removeOrphans(orphans, func(o v1alpha1.Orphan) (bool, error) {
+		return m.Cleanup(ctx, o.Namespace, o.Name, fleet.Origin{HubUID: r.HubUID, Owner: o.Owner, OwnerUID: string(o.UID)}, nil)
+	})
+	if len(left) < len(orphans) {
+		member.Status.Orphans = left
+		if err := r.Client.Status().Update(ctx, member); apierrors.IsConflict(err) {
+			return deletedInterval, nil // another write came first
+		} else if err != nil {
+			return 0, err
+		}
+		r.Recorder.Eventf(member, nil, corev1.EventTypeNormal, v1alpha1.ReasonOrphanRemoved, "Delete", "removed what was left of %s", ownersRemoved(orphans, left))
+	}
+	switch {
+	case removeErr != nil && !clusters.Unanswered(removeErr):
+		return 0, fmt.Errorf("removing what was left on member %s: %w", member.Name, removeErr)
+	case len(left) > 0:
+		return deletedInterval, nil
+	default:
+		return 0, nil
+	}
+}
+
+// removeOrphans removes each orphan, and returns those of which something is left.
+func removeOrphans(orphans []v1alpha1.Orphan, remove func(v1alpha1.Orphan) (bool, error)) (left []v1alpha1.Orphan, err error) {
+	var errs []error
+	for _, o := range orphans {
+		if clean, err := remove(o); err != nil || !clean {
+			left = append(left, o)
+			errs = append(errs, err)
+		}
+	}
+	return left, errors.Join(errs...)
+}
+
+// ownersRemoved names the first few owners of the orphans that are not left.
+func ownersRemoved(all, left []v1alpha1.Orphan) string {
+	var names []string
+	for _, o := range all {
+		if !slices.Contains(left, o) {
+			names = append(names, o.Owner)
+		}
+	}
+	return sanitize.Names(names, maxNames)
+}

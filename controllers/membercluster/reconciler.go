@@ -1,0 +1,115 @@
+// Package membercluster reconciles MemberClusters. What comes in are a MemberCluster, its kubeconfig, what its
+// connection says and the ledgers of all FleetMiniClusters; what goes out are connections, the MemberCluster's
+// status, and a member from which everything of MiniFleet is removed once its MemberCluster is deleted.
+//
+//	connect.go   kubeconfig -> connection
+//	drain.go     ledgers -> which runs are live on a member that is drained or deleted, and whether none can begin
+//	deletion.go  a drained member whose MemberCluster is deleted -> nothing of MiniFleet there, no finalizer
+//	orphans.go   what deleted FleetMiniClusters have left there -> nothing
+//	status.go    all of these -> status and events
+//	watches.go   what has which MemberClusters reconciled
+package membercluster
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/controllers/internal/inflight"
+	"github.com/minifleet/minifleet/controllers/internal/retry"
+	"github.com/minifleet/minifleet/internal/sanitize"
+)
+
+// +kubebuilder:rbac:groups=minifleet.dev,resources=memberclusters,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups=minifleet.dev,resources=memberclusters/status,verbs=update
+// +kubebuilder:rbac:groups=minifleet.dev,resources=memberclusters/finalizers,verbs=update
+
+// Reconciler keeps the connection to each member, and reports on it.
+type Reconciler struct {
+	Client client.Client
+	Cache  client.Reader
+	// APIReader reads the hub itself, where the cache may be behind.
+	APIReader client.Reader
+	Provider  *clusters.Provider
+	// Namespace is the manager's own, which holds the kubeconfigs.
+	Namespace string
+	HubUID    string
+	Recorder  events.EventRecorder
+	Now       func() time.Time
+	// InFlight are the reconciliations of FleetMiniClusters.
+	InFlight *inflight.Tracker
+
+	// drains has, by the UID of a member that is drained or being deleted, how far that has got (*drainProgress).
+	drains sync.Map
+}
+
+// Reconcile connects one member, or disconnects it, and writes its status.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	var member v1alpha1.MemberCluster
+	if err := r.Client.Get(ctx, req.NamespacedName, &member); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Provider.Remove(req.Name)
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	deleting := !member.DeletionTimestamp.IsZero()
+	switch {
+	case !deleting && controllerutil.AddFinalizer(&member, v1alpha1.Finalizer):
+		// Before anything is created on the member, so that nothing can be left behind there unseen.
+		if err := r.Client.Update(ctx, &member); err != nil {
+			return retry.OnConflict(err)
+		}
+	case deleting && !controllerutil.ContainsFinalizer(&member, v1alpha1.Finalizer):
+		r.Provider.Remove(req.Name) // it is still there for the sake of others
+		return reconcile.Result{}, nil
+	case deleting && member.Spec.DeletionPolicy == v1alpha1.DeletionOrphan:
+		return r.orphanAll(ctx, &member)
+	}
+	return r.reconcile(ctx, &member)
+}
+
+// reconcile keeps one member connected, and removes what is to be removed from it.
+func (r *Reconciler) reconcile(ctx context.Context, member *v1alpha1.MemberCluster) (reconcile.Result, error) {
+	state, err := r.connect(ctx, member)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	state.Message = sanitize.Text(state.Message, sanitize.MaxNote) // some of it is the member's own
+	drained, err := r.drain(ctx, member)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	removed, removeErr := r.remove(ctx, member, drained, state)
+	if err := r.report(ctx, member, state, drained, removed); err != nil {
+		return retry.OnConflict(err)
+	}
+	orphansAgain, err := r.removeOrphans(ctx, member)
+	if err = errors.Join(err, removeErr); err != nil {
+		return reconcile.Result{}, err
+	}
+	if removed.done && len(member.Status.Orphans) == 0 {
+		return r.removeFinalizer(ctx, member, corev1.EventTypeNormal, v1alpha1.ReasonCleanedUp, "everything of MiniFleet is removed from the member")
+	}
+	return reconcile.Result{RequeueAfter: soonest(orphansAgain, drained.requeueAfter(), removed.again)}, nil
+}
+
+// soonest is the shortest of some delays, of which 0 stands for none.
+func soonest(delays ...time.Duration) time.Duration {
+	var out time.Duration
+	for _, d := range delays {
+		if out == 0 || d > 0 && d < out {
+			out = d
+		}
+	}
+	return out
+}
