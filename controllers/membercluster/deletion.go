@@ -88,6 +88,9 @@ type removal struct {
 	again time.Duration
 }
 
+// complete says whether nothing of MiniFleet is on the member any more: orphans count as well.
+func (r removal) complete(orphans []v1alpha1.Orphan) bool { return r.done && len(orphans) == 0 }
+
 // remove removes what MiniFleet has on a member that is being deleted and has no live run any more.
 func (r *Reconciler) remove(ctx context.Context, member *v1alpha1.MemberCluster, d *drain, state clusters.State) (removal, error) {
 	if d == nil || !d.deleting || !d.done {

@@ -117,6 +117,20 @@ func TestRemoval(t *testing.T) {
 	}
 }
 
+// The finalizer is removed once a removal is complete.
+func TestOrphansKeepARemovalFromBeingComplete(t *testing.T) {
+	orphans := []v1alpha1.Orphan{{Owner: "hpc/o"}}
+	for name, tc := range map[string]struct{ got, want bool }{
+		"done":                 {removal{done: true}.complete(nil), true},
+		"done but for orphans": {removal{done: true}.complete(orphans), false},
+		"not done":             {removal{}.complete(nil), false},
+	} {
+		if tc.got != tc.want {
+			t.Errorf("%s: %v, want %v", name, tc.got, tc.want)
+		}
+	}
+}
+
 func TestRemoveOrphans(t *testing.T) {
 	orphan := func(owner string) v1alpha1.Orphan { return v1alpha1.Orphan{UID: types.UID(owner), Owner: owner} }
 	all := []v1alpha1.Orphan{orphan("a"), orphan("b"), orphan("c")}

@@ -97,7 +97,7 @@ func (r *Reconciler) reconcile(ctx context.Context, member *v1alpha1.MemberClust
 	if err = errors.Join(err, removeErr); err != nil {
 		return reconcile.Result{}, err
 	}
-	if removed.done && len(member.Status.Orphans) == 0 {
+	if removed.complete(member.Status.Orphans) {
 		return r.removeFinalizer(ctx, member, corev1.EventTypeNormal, v1alpha1.ReasonCleanedUp, "everything of MiniFleet is removed from the member")
 	}
 	return reconcile.Result{RequeueAfter: soonest(orphansAgain, drained.requeueAfter(), removed.again)}, nil
