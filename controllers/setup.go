@@ -43,13 +43,13 @@ const maxGitTimeout = 10 * time.Minute
 type Options struct {
 	// Namespace is the manager's own, which holds the members' kubeconfigs and the lease.
 	Namespace string
-	// LeaderElection makes a second manager wait until the first is gone.
+	// LeaderElection makes a second manager wait until the first has ended.
 	LeaderElection bool
 	// MetricsAddress and ProbeAddress are HOST:PORT; "0" turns the server off.
 	MetricsAddress, ProbeAddress string
 	// Workers is how many FleetMiniClusters are reconciled at once.
 	Workers int
-	// FollowInterval is how often the hub's Secrets and ConfigMaps that live runs have copies of are looked at.
+	// FollowInterval is how often the hub's Secrets and ConfigMaps that live runs have copies of are read.
 	FollowInterval time.Duration
 	// Now is the clock.
 	Now func() time.Time
@@ -76,12 +76,12 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (mcmanager.Man
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1 // the server's own flow control is the limit
 	cfg.UserAgent = "minifleet"
-	news := &news{}
+	connections := &notifiers{}
 	local, err := manager.New(cfg, managerOptions(o, scheme))
 	if err != nil {
 		return nil, fmt.Errorf("setting up the manager: %w", err)
 	}
-	provider := clusters.NewProvider(local.GetLogger().WithName("clusters"), o.Now, news.bring)
+	provider := clusters.NewProvider(local.GetLogger().WithName("clusters"), o.Now, connections.notify)
 	mgr, err := mcmanager.WithMultiCluster(local, provider)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (mcmanager.Man
 	if err != nil {
 		return nil, err
 	}
-	if err := setUpControllers(mgr, provider, news, hubUID, o); err != nil {
+	if err := setUpControllers(mgr, provider, connections, hubUID, o); err != nil {
 		return nil, err
 	}
 	return mgr, errors.Join(local.AddHealthzCheck("ping", healthz.Ping), local.AddReadyzCheck("caches", cachesFilled(local.GetCache())))
@@ -129,21 +129,21 @@ func managerOptions(o Options, scheme *runtime.Scheme) manager.Options {
 	}
 }
 
-// news is what connections have to tell: everything to the MemberCluster controller, and who comes and
-// goes, and where there is other room, to the FleetMiniCluster controller.
-type news struct {
+// notifiers bring changes of connections to controllers: all of them to that of MemberClusters, and those of
+// reachability to that of FleetMiniClusters, too.
+type notifiers struct {
 	members events.Notifier[reconcile.Request]
 	fleet   events.Notifier[mcreconcile.Request]
 }
 
-func (n *news) bring(member string, reachability bool) {
+func (n *notifiers) notify(member string, reachability bool) {
 	n.members.Notify(member)
 	if reachability {
 		n.fleet.Notify(member)
 	}
 }
 
-func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, news *news, hubUID string, o Options) error {
+func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, connections *notifiers, hubUID string, o Options) error {
 	local := mgr.GetLocalManager()
 	recorder := local.GetEventRecorder("minifleet")
 	tracker := &inflight.Tracker{}
@@ -151,14 +151,14 @@ func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, news *
 		Client: local.GetClient(), Cache: local.GetCache(), APIReader: local.GetAPIReader(), Provider: provider, Namespace: o.Namespace,
 		HubUID: hubUID, Recorder: recorder, Now: o.Now, InFlight: tracker,
 	}
-	if err := members.SetUp(local, &news.members); err != nil {
+	if err := members.SetUp(local, &connections.members); err != nil {
 		return fmt.Errorf("setting up the MemberCluster controller: %w", err)
 	}
 	fleet := fleetminicluster.New(fleetminicluster.Options{
 		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: provider, HubUID: hubUID,
 		Recorder: recorder, Now: o.Now, FollowInterval: o.FollowInterval, InFlight: tracker,
 	})
-	if err := fleet.SetUp(mgr, &news.fleet, o.Workers); err != nil {
+	if err := fleet.SetUp(mgr, &connections.fleet, o.Workers); err != nil {
 		return fmt.Errorf("setting up the FleetMiniCluster controller: %w", err)
 	}
 	sources := &gitsource.Reconciler{

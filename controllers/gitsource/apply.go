@@ -19,7 +19,7 @@ const concurrentWrites = 8
 
 // applied is what became of the objects that Git declares, in the order of files.
 type applied struct {
-	written  []string // KIND/NAME of what was created or updated
+	changed  []string // KIND/NAME of what was created or updated
 	refused  []string // KIND/NAME of what could not be
 	problems []v1alpha1.FileProblem
 }
@@ -27,7 +27,7 @@ type applied struct {
 // outcome is what became of one object that Git declares.
 type outcome struct {
 	refusal string // why it could not be applied
-	written bool   // it was created or updated
+	changed bool   // it was created or updated
 	inSync  string // the resource version at which there was nothing to do
 	err     error
 }
@@ -83,8 +83,8 @@ func (a *applied) add(objects []*parse.Object, outcomes []outcome, versions map[
 		case result.refusal != "":
 			a.refused = append(a.refused, key)
 			a.problems = append(a.problems, objectProblem(o, "", result.refusal))
-		case result.written:
-			a.written = append(a.written, key)
+		case result.changed:
+			a.changed = append(a.changed, key)
 		case result.inSync != "":
 			versions[key] = result.inSync
 		}
@@ -131,7 +131,7 @@ func (r *Reconciler) write(ctx context.Context, source, revision string, want, h
 		return outcome{inSync: have.GetResourceVersion()}
 	}
 	err := r.Client.Update(ctx, updated)
-	return outcome{written: err == nil, err: err}
+	return outcome{changed: err == nil, err: err}
 }
 
 func (r *Reconciler) create(ctx context.Context, revision string, want client.Object) outcome {
@@ -144,7 +144,7 @@ func (r *Reconciler) create(ctx context.Context, revision string, want client.Ob
 		name := objectKey(kindOnHub(want), want.GetName())
 		err = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource(name).GroupResource(), want.GetName(), err)
 	}
-	return outcome{written: err == nil, err: err}
+	return outcome{changed: err == nil, err: err}
 }
 
 // notOurs says whose an object is that a source would write, and how it could.

@@ -86,7 +86,7 @@ func TestApplyKeepsTheOrderOfFiles(t *testing.T) {
 	hub := &refusingHub{created: map[string]bool{}, refused: map[string]error{}}
 	r := &Reconciler{Client: hub}
 	var objects []parse.Object
-	var written, problems, refused []string
+	var changed, problems, refused []string
 	const n = 10 * concurrentWrites
 	for i := range n {
 		name := fmt.Sprintf("m%03d", i)
@@ -94,12 +94,12 @@ func TestApplyKeepsTheOrderOfFiles(t *testing.T) {
 		if i == n/2 {
 			name = "p"
 			o = parse.Object{Kind: parse.KindPlacement, Name: name, Path: "p.yaml", Placement: &v1alpha1.Placement{}}
-			written = append([]string{"Placement/p"}, written...)
+			changed = append([]string{"Placement/p"}, changed...)
 		} else if i%3 == 0 {
 			hub.refused[name] = apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("FleetMiniCluster").GroupKind(), name, nil)
 			problems, refused = append(problems, o.Path), append(refused, "FleetMiniCluster/"+name)
 		} else {
-			written = append(written, "FleetMiniCluster/"+name)
+			changed = append(changed, "FleetMiniCluster/"+name)
 		}
 		objects = append(objects, o)
 	}
@@ -111,7 +111,7 @@ func TestApplyKeepsTheOrderOfFiles(t *testing.T) {
 	for _, p := range got.problems {
 		reported = append(reported, p.Path)
 	}
-	if diff := cmp.Diff([][]string{written, problems, refused}, [][]string{got.written, reported, got.refused}); diff != "" {
+	if diff := cmp.Diff([][]string{changed, problems, refused}, [][]string{got.changed, reported, got.refused}); diff != "" {
 		t.Error(diff)
 	}
 	if len(hub.created) != n {
@@ -134,7 +134,7 @@ func TestApplyLeavesObjectsOfOthersAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(got.written) != 0 || len(got.problems) != 1 || !strings.HasPrefix(got.problems[0].Message, tc.message) {
+			if len(got.changed) != 0 || len(got.problems) != 1 || !strings.HasPrefix(got.problems[0].Message, tc.message) {
 				t.Errorf("got %+v", got)
 			}
 		})
@@ -188,7 +188,7 @@ func TestApplyWritesWhatHasChangedOnly(t *testing.T) {
 	}{
 		{first, []string{"FleetMiniCluster/m"}}, {first, nil}, {first, nil}, {second, []string{"FleetMiniCluster/m"}}, {second, nil},
 	} {
-		if diff := cmp.Diff(step.want, apply(step.tree).written); diff != "" {
+		if diff := cmp.Diff(step.want, apply(step.tree).changed); diff != "" {
 			t.Errorf("step %d (-want +got):\n%s", i, diff)
 		}
 	}

@@ -161,8 +161,8 @@ func (r *Reconciler) sendEvents(source, before *v1alpha1.GitSource, done progres
 	send := func(kind, reason, action, message string) {
 		r.Recorder.Eventf(source, nil, kind, reason, action, "%s", sanitize.Text(message, sanitize.MaxNote))
 	}
-	if written := done.applied.written; len(written) > 0 {
-		send(corev1.EventTypeNormal, v1alpha1.ReasonRevisionApplied, "Apply", fmt.Sprintf("revision %s: applied %s", done.tree.revision, sanitize.Names(written, maxNames)))
+	if changed := done.applied.changed; len(changed) > 0 {
+		send(corev1.EventTypeNormal, v1alpha1.ReasonRevisionApplied, "Apply", fmt.Sprintf("revision %s: applied %s", done.tree.revision, sanitize.Names(changed, maxNames)))
 	}
 	if deleted := done.pruned.deleted; len(deleted) > 0 {
 		send(corev1.EventTypeNormal, v1alpha1.ReasonPruned, "Prune", fmt.Sprintf("revision %s: deleted %s, which it no longer declares", done.tree.revision, sanitize.Names(deleted, maxNames)))

@@ -172,7 +172,7 @@ func TestReportSendsEventsOfChanges(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	r := &Reconciler{Client: hub, Recorder: recorder, Now: func() time.Time { return noon }}
 	done := applies("a")()
-	done.applied.written, done.pruned.deleted = []string{"FleetMiniCluster/a"}, []string{"FleetMiniCluster/b"}
+	done.applied.changed, done.pruned.deleted = []string{"FleetMiniCluster/a"}, []string{"FleetMiniCluster/b"}
 	failed := errors.New("down")
 	for i, step := range []struct {
 		done progress

@@ -59,9 +59,9 @@ func footprintOn(all []v1alpha1.FleetMiniCluster, member string) footprint {
 
 // owners are the users, NAMESPACE/NAME, sorted, and then the owners of orphans.
 func (f footprint) owners(orphans []v1alpha1.Orphan) []string {
-	names := make([]string, len(f.users))
-	for i, user := range f.users {
-		names[i] = ownerOf(user)
+	names := make([]string, 0, len(f.users)+len(orphans))
+	for _, user := range f.users {
+		names = append(names, ownerOf(user))
 	}
 	slices.Sort(names)
 	for _, o := range orphans {
@@ -102,8 +102,8 @@ func (r *Reconciler) remove(ctx context.Context, member *v1alpha1.MemberCluster,
 	if err != nil {
 		return whileAway(owners, state.Reason), nil //nolint:nilerr // its return is an event
 	}
-	left, err := r.removeFrom(ctx, m, there, &r.drainProgress(member.UID).clean)
-	out := afterRemoval(owners, left, err)
+	terminating, err := r.removeFrom(ctx, m, there, &r.drainProgress(member.UID).clean)
+	out := afterRemoval(owners, terminating, err)
 	if err != nil && !clusters.Unanswered(err) {
 		return out, fmt.Errorf("removing what is on member %s: %w", member.Name, err)
 	}
@@ -119,16 +119,16 @@ func whileAway(owners []string, reason string) removal {
 		reason, sanitize.Names(owners, maxNames), orphanRemedy)}
 }
 
-// afterRemoval is the removal from a member that was asked, where something is left or an error came.
-func afterRemoval(owners, left []string, err error) removal {
+// afterRemoval is the removal from a member that was asked, where something is being deleted yet or an error came.
+func afterRemoval(owners, terminating []string, err error) removal {
 	switch {
 	case clusters.Unanswered(err):
 		return removal{remaining: "the member does not answer; what is left there of " + sanitize.Names(owners, maxNames) + " is removed when it does", again: awayInterval}
 	case err != nil:
 		return removal{remaining: "removing what is left there of " + sanitize.Names(owners, maxNames) + ": " + sanitize.Text(err.Error(), sanitize.MaxNote) +
 			": correct that, or " + orphanRemedy + " it there"}
-	case len(left) > 0:
-		return removal{remaining: "being deleted there is what is left of " + sanitize.Names(left, maxNames), again: deletedInterval}
+	case len(terminating) > 0:
+		return removal{remaining: "being deleted there is what is left of " + sanitize.Names(terminating, maxNames), again: deletedInterval}
 	default:
 		return removal{done: true}
 	}
@@ -136,20 +136,20 @@ func afterRemoval(owners, left []string, err error) removal {
 
 // removeFrom removes everything of the users from a member, the copies that they use last. It returns those of
 // which something is still there.
-func (r *Reconciler) removeFrom(ctx context.Context, m *clusters.Member, there footprint, clean *uidSet) (left []string, err error) {
-	left, err = removeEach(ctx, there.users, clean, func(ctx context.Context, f *v1alpha1.FleetMiniCluster) (bool, error) {
+func (r *Reconciler) removeFrom(ctx context.Context, m *clusters.Member, there footprint, clean *uidSet) (terminating []string, err error) {
+	terminating, err = removeEach(ctx, there.users, clean, func(ctx context.Context, f *v1alpha1.FleetMiniCluster) (bool, error) {
 		return m.Cleanup(ctx, m.TargetNamespace(f.Namespace), f.Name,
 			fleet.Origin{HubUID: r.HubUID, Owner: ownerOf(f), OwnerUID: string(f.UID)}, runs.Ledger(f.Status.Runs).Ended)
 	})
-	if err != nil || len(left) > 0 {
-		return left, err
+	if err != nil || len(terminating) > 0 {
+		return terminating, err
 	}
 	for range 2 { // the second time makes sure that they are no longer there
-		if left, err = r.releaseCopies(ctx, m, there); err != nil || len(left) == 0 {
+		if terminating, err = r.releaseCopies(ctx, m, there); err != nil || len(terminating) == 0 {
 			return nil, err
 		}
 	}
-	return left, nil
+	return terminating, nil
 }
 
 // releaseCopies releases the copies of Secrets and ConfigMaps on a member for the users, and returns those that
@@ -170,9 +170,9 @@ func (r *Reconciler) releaseCopies(ctx context.Context, m *clusters.Member, ther
 	return used, errors.Join(errs...)
 }
 
-// removeEach removes what users have on a member, but for those that are clean, several at once, and returns those of which something is
-// left. It ends early when the member does not answer.
-func removeEach(ctx context.Context, users []*v1alpha1.FleetMiniCluster, clean *uidSet, remove func(context.Context, *v1alpha1.FleetMiniCluster) (bool, error)) (left []string, err error) {
+// removeEach removes what users have on a member, but for those that are clean, several at once, and returns those
+// of which something is being deleted yet. It ends early when the member does not answer.
+func removeEach(ctx context.Context, users []*v1alpha1.FleetMiniCluster, clean *uidSet, remove func(context.Context, *v1alpha1.FleetMiniCluster) (bool, error)) (terminating []string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var mu sync.Mutex
@@ -202,13 +202,13 @@ func removeEach(ctx context.Context, users []*v1alpha1.FleetMiniCluster, clean *
 			case none:
 				clean.add(f.UID)
 			default:
-				left = append(left, ownerOf(f))
+				terminating = append(terminating, ownerOf(f))
 			}
 		})
 	}
 	wg.Wait()
-	slices.Sort(left)
-	return left, errors.Join(errs...)
+	slices.Sort(terminating)
+	return terminating, errors.Join(errs...)
 }
 
 // removeFinalizer ends the deletion of a MemberCluster whose policy is carried out. The write fails if something

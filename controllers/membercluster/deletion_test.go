@@ -20,8 +20,8 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 )
 
-// unanswered is what a member that does not answer leads to.
-var unanswered = fmt.Errorf("asking: %w", clusters.ErrNotEngaged)
+// errUnanswered is what a member that does not answer leads to.
+var errUnanswered = fmt.Errorf("asking: %w", clusters.ErrNotEngaged)
 
 func TestFootprint(t *testing.T) {
 	placed := withRun("placed", "basalt", v1alpha1.RunRunning)
@@ -47,18 +47,18 @@ func TestRemoveEach(t *testing.T) {
 	}
 	refused := errors.New("forbidden")
 	for name, tc := range map[string]struct {
-		clean []types.UID
-		state map[string]any // of users: an error, or that something is left
-		left  []string
-		err   error
-		asked int32 // at most
+		clean       []types.UID
+		state       map[string]any // of users: an error, or that something is being deleted yet
+		terminating []string
+		err         error
+		asked       int32 // at most
 	}{
-		"all":                 {asked: 24},
-		"but what is clean":   {clean: []types.UID{"m00", "m01"}, asked: 22},
-		"something is left":   {state: map[string]any{"m07": true, "m03": true}, left: []string{"hpc/m03", "hpc/m07"}, asked: 24},
-		"one is refused":      {state: map[string]any{"m03": refused, "m07": true}, left: []string{"hpc/m07"}, err: refused, asked: 24},
-		"no answer":           {state: map[string]any{"m00": unanswered}, err: clusters.ErrNotEngaged, asked: 24},
-		"no answer, any more": {state: map[string]any{"m00": refused, "m23": unanswered}, err: clusters.ErrNotEngaged, asked: 24},
+		"all":                      {asked: 24},
+		"but what is clean":        {clean: []types.UID{"m00", "m01"}, asked: 22},
+		"something is terminating": {state: map[string]any{"m07": true, "m03": true}, terminating: []string{"hpc/m03", "hpc/m07"}, asked: 24},
+		"one is refused":           {state: map[string]any{"m03": refused, "m07": true}, terminating: []string{"hpc/m07"}, err: refused, asked: 24},
+		"no answer":                {state: map[string]any{"m00": errUnanswered}, err: clusters.ErrNotEngaged, asked: 24},
+		"no answer, any more":      {state: map[string]any{"m00": refused, "m23": errUnanswered}, err: clusters.ErrNotEngaged, asked: 24},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var clean uidSet
@@ -66,7 +66,7 @@ func TestRemoveEach(t *testing.T) {
 				clean.add(uid)
 			}
 			var asked atomic.Int32
-			left, err := removeEach(t.Context(), users, &clean, func(_ context.Context, f *v1alpha1.FleetMiniCluster) (bool, error) {
+			terminating, err := removeEach(t.Context(), users, &clean, func(_ context.Context, f *v1alpha1.FleetMiniCluster) (bool, error) {
 				asked.Add(1)
 				switch state := tc.state[f.Name].(type) {
 				case error:
@@ -83,8 +83,8 @@ func TestRemoveEach(t *testing.T) {
 			if clusters.Unanswered(tc.err) != clusters.Unanswered(err) {
 				t.Errorf("it answers: %v", err)
 			}
-			if diff := cmp.Diff(tc.left, left, cmpopts.EquateEmpty()); diff != "" && !clusters.Unanswered(err) {
-				t.Errorf("left (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.terminating, terminating, cmpopts.EquateEmpty()); diff != "" && !clusters.Unanswered(err) {
+				t.Errorf("terminating (-want +got):\n%s", diff)
 			}
 			for _, f := range users {
 				if _, odd := tc.state[f.Name]; odd && clean.has(f.UID) {
@@ -103,13 +103,13 @@ func TestRemoval(t *testing.T) {
 		again    bool
 		contains string
 	}{
-		"away, with nothing there":      {got: whileAway(nil, "Unreachable"), done: true},
-		"away":                          {got: whileAway(owners, "Unreachable"), contains: "cannot be reached (Unreachable), and the deletion waits for it to remove what is left there of hpc/a, hpc/b: set spec.deletionPolicy: Orphan"},
-		"nothing is left":               {got: afterRemoval(owners, nil, nil), done: true},
-		"something is left":             {got: afterRemoval(owners, []string{"hpc/b"}, nil), again: true, contains: "being deleted there is what is left of hpc/b"},
-		"no answer":                     {got: afterRemoval(owners, nil, unanswered), again: true, contains: "the member does not answer"},
-		"an error":                      {got: afterRemoval(owners, nil, errors.New("pods is forbidden")), contains: "pods is forbidden: correct that, or set spec.deletionPolicy: Orphan"},
-		"an error while something left": {got: afterRemoval(owners, []string{"hpc/b"}, errors.New("pods is forbidden")), contains: "pods is forbidden"},
+		"away, with nothing there": {got: whileAway(nil, "Unreachable"), done: true},
+		"away":                     {got: whileAway(owners, "Unreachable"), contains: "cannot be reached (Unreachable), and the deletion waits for it to remove what is left there of hpc/a, hpc/b: set spec.deletionPolicy: Orphan"},
+		"nothing is left":          {got: afterRemoval(owners, nil, nil), done: true},
+		"something is terminating": {got: afterRemoval(owners, []string{"hpc/b"}, nil), again: true, contains: "being deleted there is what is left of hpc/b"},
+		"no answer":                {got: afterRemoval(owners, nil, errUnanswered), again: true, contains: "the member does not answer"},
+		"an error":                 {got: afterRemoval(owners, nil, errors.New("pods is forbidden")), contains: "pods is forbidden: correct that, or set spec.deletionPolicy: Orphan"},
+		"an error and more":        {got: afterRemoval(owners, []string{"hpc/b"}, errors.New("pods is forbidden")), contains: "pods is forbidden"},
 	} {
 		if tc.got.done != tc.done || tc.got.again > 0 != tc.again || !strings.Contains(tc.got.remaining, tc.contains) || tc.done && tc.got.remaining != "" {
 			t.Errorf("%s: %+v", name, tc.got)
@@ -135,7 +135,7 @@ func TestRemoveOrphans(t *testing.T) {
 	orphan := func(owner string) v1alpha1.Orphan { return v1alpha1.Orphan{UID: types.UID(owner), Owner: owner} }
 	all := []v1alpha1.Orphan{orphan("a"), orphan("b"), orphan("c")}
 	refused := errors.New("forbidden")
-	left, err := removeOrphans(all, func(o v1alpha1.Orphan) (bool, error) {
+	remaining, err := removeOrphans(all, func(o v1alpha1.Orphan) (bool, error) {
 		switch o.Owner {
 		case "a":
 			return true, nil
@@ -145,10 +145,10 @@ func TestRemoveOrphans(t *testing.T) {
 			return true, refused
 		}
 	})
-	if diff := cmp.Diff(all[1:], left); diff != "" || !errors.Is(err, refused) {
+	if diff := cmp.Diff(all[1:], remaining); diff != "" || !errors.Is(err, refused) {
 		t.Errorf("%v, left (-want +got):\n%s", err, diff)
 	}
-	if got := ownersRemoved(all, left); got != "a" {
+	if got := ownersRemoved(all, remaining); got != "a" {
 		t.Errorf("removed: %s, want a", got)
 	}
 }
@@ -213,7 +213,7 @@ func TestDeletionOfAMemberThatIsAway(t *testing.T) {
 }
 
 func TestUnansweredIsWhatTheseTestsTakeItFor(t *testing.T) {
-	if !clusters.Unanswered(unanswered) || clusters.Unanswered(errors.New("forbidden")) || !clusters.Unanswered(&net.OpError{Op: "dial", Err: errors.New("refused")}) {
+	if !clusters.Unanswered(errUnanswered) || clusters.Unanswered(errors.New("forbidden")) || !clusters.Unanswered(&net.OpError{Op: "dial", Err: errors.New("refused")}) {
 		t.Error("these tests mean nothing")
 	}
 }

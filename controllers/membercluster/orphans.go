@@ -27,45 +27,45 @@ func (r *Reconciler) removeOrphans(ctx context.Context, member *v1alpha1.MemberC
 	if err != nil {
 		return 0, nil //nolint:nilerr // its return is an event
 	}
-	left, removeErr := removeOrphans(orphans, func(o v1alpha1.Orphan) (bool, error) {
+	remaining, removeErr := removeOrphans(orphans, func(o v1alpha1.Orphan) (bool, error) {
 		return m.Cleanup(ctx, o.Namespace, o.Name, fleet.Origin{HubUID: r.HubUID, Owner: o.Owner, OwnerUID: string(o.UID)}, nil)
 	})
-	if len(left) < len(orphans) {
-		member.Status.Orphans = left
+	if len(remaining) < len(orphans) {
+		member.Status.Orphans = remaining
 		if err := r.Client.Status().Update(ctx, member); apierrors.IsConflict(err) {
 			return deletedInterval, nil // another write came first
 		} else if err != nil {
 			return 0, err
 		}
-		r.Recorder.Eventf(member, nil, corev1.EventTypeNormal, v1alpha1.ReasonOrphanRemoved, "Delete", "removed what was left of %s", ownersRemoved(orphans, left))
+		r.Recorder.Eventf(member, nil, corev1.EventTypeNormal, v1alpha1.ReasonOrphanRemoved, "Delete", "removed what was left of %s", ownersRemoved(orphans, remaining))
 	}
 	switch {
 	case removeErr != nil && !clusters.Unanswered(removeErr):
 		return 0, fmt.Errorf("removing what was left on member %s: %w", member.Name, removeErr)
-	case len(left) > 0:
+	case len(remaining) > 0:
 		return deletedInterval, nil
 	default:
 		return 0, nil
 	}
 }
 
-// removeOrphans removes each orphan, and returns those of which something is left.
-func removeOrphans(orphans []v1alpha1.Orphan, remove func(v1alpha1.Orphan) (bool, error)) (left []v1alpha1.Orphan, err error) {
+// removeOrphans removes each orphan, and returns those of which something remains.
+func removeOrphans(orphans []v1alpha1.Orphan, remove func(v1alpha1.Orphan) (bool, error)) (remaining []v1alpha1.Orphan, err error) {
 	var errs []error
 	for _, o := range orphans {
 		if clean, err := remove(o); err != nil || !clean {
-			left = append(left, o)
+			remaining = append(remaining, o)
 			errs = append(errs, err)
 		}
 	}
-	return left, errors.Join(errs...)
+	return remaining, errors.Join(errs...)
 }
 
-// ownersRemoved names the first few owners of the orphans that are not left.
-func ownersRemoved(all, left []v1alpha1.Orphan) string {
+// ownersRemoved names the first few owners of the orphans that do not remain.
+func ownersRemoved(all, remaining []v1alpha1.Orphan) string {
 	var names []string
 	for _, o := range all {
-		if !slices.Contains(left, o) {
+		if !slices.Contains(remaining, o) {
 			names = append(names, o.Owner)
 		}
 	}

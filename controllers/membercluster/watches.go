@@ -61,7 +61,7 @@ var drainChanged = memberUpdated(func(before, after *v1alpha1.MemberCluster) boo
 	return before.Annotations[v1alpha1.AnnotationDrain] != after.Annotations[v1alpha1.AnnotationDrain]
 })
 
-// conditionsChanged accepts conditions that this controller has written itself, or somebody else: a change of a
+// conditionsChanged accepts conditions that this controller has set, or somebody else: a change of a
 // connection that came before the cache had them was compared with older ones, and may have been taken for none.
 var conditionsChanged = memberUpdated(func(before, after *v1alpha1.MemberCluster) bool {
 	return !equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions)
