@@ -1,8 +1,9 @@
-// Package controllers sets up the manager of the hub with all controllers. What comes in are the hub's kubeconfig
-// and options; what goes out is a manager to start. Each controller gathers what it needs, lets pure code decide,
-// acts, and writes one status:
+// Package controllers sets up the manager with its three controllers. In come the hub's address and options; out comes a
+// manager that is ready to be started:
 //
-//	gitsource            commit -> FleetMiniClusters and Placements on the hub
-//	membercluster        kubeconfig -> connection, reachability, capacity
-//	fleetminicluster.go  spec -> members' objects -> status
+//	GitSource         a commit -> FleetMiniClusters and Placements on the hub   controllers/gitsource
+//	MemberCluster     a kubeconfig -> connection, reachability, capacity        controllers/membercluster
+//	FleetMiniCluster  a MiniCluster -> objects on members -> one status         controllers/fleetminicluster
+//
+// What the controllers share is in controllers/internal. The tests here play all of them against real API servers.
 package controllers

@@ -172,15 +172,23 @@ func (c *reconciliation) keepServices(ctx context.Context, t *plan.Target, w *ma
 	case err != nil:
 	case pod == nil && due == runs.ServicesOn && c.decision.Wanted.IsCurrent(last):
 		err = c.startServices(ctx, t, last, w)
-	case pod != nil && pod.DeletionTimestamp.IsZero() && (due == runs.ServicesOff || pod.Labels[v1alpha1.LabelRun] != last.ID || lostWithNode(pod)):
-		if err = c.confirm(ctx); err == nil {
-			err = m.DeleteServices(ctx, pod)
-		}
+	case pod != nil && (due == runs.ServicesOff || pod.Labels[v1alpha1.LabelRun] != last.ID || lostWithNode(pod)):
+		err = c.stopServices(ctx, m, pod)
 	}
 	if err != nil {
 		return fmt.Errorf("the pod of services: %w", err)
 	}
 	return nil
+}
+
+func (c *reconciliation) stopServices(ctx context.Context, m *clusters.Member, pod *corev1.Pod) error {
+	if !pod.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if err := c.confirm(ctx); err != nil {
+		return err
+	}
+	return m.DeleteServices(ctx, pod)
 }
 
 func (c *reconciliation) servicesKey(t *plan.Target) types.NamespacedName {

@@ -59,7 +59,7 @@ func footprintOn(all []v1alpha1.FleetMiniCluster, member string) footprint {
 
 // owners are the users, NAMESPACE/NAME, sorted, and then the owners of orphans.
 func (f footprint) owners(orphans []v1alpha1.Orphan) []string {
-	names := make([]string, 0, len(f.users)+len(orphans))
+	var names []string
 	for _, user := range f.users {
 		names = append(names, ownerOf(user))
 	}

@@ -79,36 +79,19 @@ func (t *Target) admitLive(s *Snapshot, d *Decision, ledger runs.Ledger, line *L
 	last, job := ledger.Last(t.Name), t.Observed.Job
 	t.Size = d.Wanted.SizeFor(last, job)
 	resumes := job.Suspended && job.SuspendedByUs
-	if d.Wanted.Suspend || job.Suspended && !resumes || !resumes && t.Size <= job.Size {
+	if d.Wanted.Suspend || job.Suspended && !resumes || !resumes && t.Size <= job.Size || t.hasRoom(s.Queue.Reserved) {
 		return // it takes no more than it has
 	}
-	own, reserved := s.Queue.Reserved[t.Name]
-	switch {
-	case reserved && job.Unreleased:
-		return // it has had its room since it was placed
-	case reserved && t.Admitted:
-		t.Size = int32(own.Gang.Size) //nolint:gosec // it was made of an int32
-		return
-	}
-	gang := gangOfJob(t.Observed.Object, nil)
-	if current, err := d.Variants.Gang(t.Name); err == nil && d.Wanted.IsCurrent(last) {
-		gang.Beside = current.Beside
-	}
-	gang.Size = 1
-	if resumes {
-		gang.Size = max(int(t.Size-job.Pods.Succeeded), 0)
-	}
+	gang := t.moreRoom(d, last, resumes)
 	if s.member(t.Name).Connection.Room == nodeusage.Pending {
 		t.waitForRoom(gang, line)
 		return
 	}
-	var blocked string
-	var view *queue.View
+	enough := t.grow
 	if resumes {
-		blocked, view = t.resume(s, gang, line, reads)
-	} else {
-		blocked, view = t.grow(s, gang, line, reads)
+		enough = t.resume
 	}
+	blocked, view := enough(s, gang, line, reads)
 	if blocked != "" {
 		t.After = After(t.After, waitInterval)
 		t.wait(v1alpha1.ReasonInsufficientCapacity, sanitize.Text(blocked, sanitize.MaxNote))
@@ -118,6 +101,30 @@ func (t *Target) admitLive(s *Snapshot, d *Decision, ledger runs.Ledger, line *L
 		gang.Size = int(t.Size)
 		t.Reserve = &queue.Request{View: view, Reservation: queue.Reservation{Run: last.ID, Gang: gang, Succeeded: int(job.Pods.Succeeded)}}
 	}
+}
+
+// hasRoom says whether the room is reserved that a live run is to take: since it was placed, or since it was admitted in
+// this reconciliation, at the size that there was room for then.
+func (t *Target) hasRoom(reserved map[string]queue.Reservation) bool {
+	own, ok := reserved[t.Name]
+	if ok && t.Admitted && !t.Observed.Job.Unreleased {
+		t.Size = int32(own.Gang.Size) //nolint:gosec // it was made of an int32
+	}
+	return ok && (t.Observed.Job.Unreleased || t.Admitted)
+}
+
+// moreRoom is the pods that a live run needs room for: all that are left of one that is resumed, else one, with the pod
+// of services beside it.
+func (t *Target) moreRoom(d *Decision, last *v1alpha1.Run, resumes bool) fit.Gang {
+	gang := gangOfJob(t.Observed.Object, nil)
+	if current, err := d.Variants.Gang(t.Name); err == nil && d.Wanted.IsCurrent(last) {
+		gang.Beside = current.Beside
+	}
+	gang.Size = 1
+	if resumes {
+		gang.Size = max(int(t.Size-t.Observed.Job.Pods.Succeeded), 0)
+	}
+	return gang
 }
 
 // resume says what keeps a suspended run from being resumed; nothing, if nothing does.

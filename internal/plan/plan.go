@@ -231,10 +231,6 @@ const (
 	roomTimeout = 10 * time.Second
 )
 
-func (s *Snapshot) key() queue.Key {
-	return queue.Key{Namespace: s.Object.Namespace, Name: s.Object.Name}
-}
-
 func (s *Snapshot) rank() queue.Rank { return rankOf(s.Object) }
 
 func rankOf(f *v1alpha1.FleetMiniCluster) queue.Rank {
