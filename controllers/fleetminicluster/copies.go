@@ -13,6 +13,7 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/clusters/copies"
+	"github.com/minifleet/minifleet/controllers/internal/hubobjects"
 	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/runs"
@@ -49,19 +50,19 @@ func (c *reconciliation) maintainCopies(ctx context.Context, t *plan.Target, use
 	w.requeueAfter(interval)
 	for _, have := range used {
 		key := c.hubKey(copies.Kind(have), have.GetName())
-		source, err := c.hubObjects.recent(ctx, key)
+		source, err := c.hubObjects.Recent(ctx, key)
 		if err != nil {
 			return err
 		}
-		offer := offerOf(key, source)
+		offer := hubobjects.OfferOf(key, source)
 		noted := slices.Contains(copies.Users(have), c.origin(c.snapshot.Object))
-		switch c.round.UseOf(c.decision, t, key.kind, key.Name, noted, offer.ok()) {
+		switch c.round.UseOf(c.decision, t, key.Kind, key.Name, noted, offer.OK()) {
 		case plan.InUse:
-			if offer.ok() {
+			if offer.OK() {
 				err = c.follow(ctx, t, source, w)
 			} else {
 				w.remark = &runs.Step{Reason: v1alpha1.ReasonReferenceWithdrawn, Message: fmt.Sprintf(
-					"%s %s is no longer offered: %s; the copy stays as it is until the run ends", key.kind, key.Name, offer.refused)}
+					"%s %s is no longer offered: %s; the copy stays as it is until the run ends", key.Kind, key.Name, offer.Refused)}
 			}
 		case plan.Unused:
 			err = c.releaseOwn(ctx, c.members[t.Name], have)
@@ -81,11 +82,11 @@ func (c *reconciliation) restoreCopies(ctx context.Context, t *plan.Target, used
 			continue
 		}
 		key := c.hubKey(ref.Kind, ref.Name)
-		source, err := c.hubObjects.recent(ctx, key)
+		source, err := c.hubObjects.Recent(ctx, key)
 		if err != nil {
 			return err
 		}
-		if !offerOf(key, source).ok() {
+		if !hubobjects.OfferOf(key, source).OK() {
 			continue // it began with the member's own
 		}
 		w.requeueAfter(c.FollowInterval)

@@ -34,7 +34,11 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
+	"github.com/minifleet/minifleet/controllers/internal/expectations"
+	"github.com/minifleet/minifleet/controllers/internal/hubobjects"
 	"github.com/minifleet/minifleet/controllers/internal/inflight"
+	"github.com/minifleet/minifleet/controllers/internal/probes"
 	"github.com/minifleet/minifleet/controllers/internal/retry"
 	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/queue"
@@ -44,7 +48,6 @@ import (
 // +kubebuilder:rbac:groups=minifleet.dev,resources=fleetminiclusters/status,verbs=update
 // +kubebuilder:rbac:groups=minifleet.dev,resources=fleetminiclusters/finalizers,verbs=update
 // +kubebuilder:rbac:groups=minifleet.dev,resources=placements,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create
 
 // Options of the Reconciler.
 type Options struct {
@@ -67,9 +70,9 @@ type Reconciler struct {
 	Options
 
 	queue        *queue.Queue
-	probes       probes
-	expectations expectations
-	hubObjects   *hubObjects
+	probes       probes.Probes
+	expectations expectations.Expectations
+	hubObjects   *hubobjects.Reader
 	// copyUsers are the keys of FleetMiniClusters that copies name as their users, until they are reconciled.
 	copyUsers sync.Map
 	// roomChanged has those reconciled whom the room of a member concerns.
@@ -80,8 +83,8 @@ type Reconciler struct {
 // New returns a Reconciler.
 func New(o Options) *Reconciler {
 	return &Reconciler{
-		Options: o, queue: queue.New(), hubObjects: newHubObjects(o.APIReader, o.FollowInterval, o.Now),
-		roomChanged: func(string) {}, placeholder: sync.OnceValue(placeholderCertificate),
+		Options: o, queue: queue.New(), hubObjects: hubobjects.New(o.APIReader, o.FollowInterval, o.Now),
+		roomChanged: func(string) {}, placeholder: sync.OnceValue(curvesecret.Placeholder),
 	}
 }
 
@@ -100,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		}
 		return reconcile.Result{}, err
 	}
-	fmc = r.expectations.newest(fmc)
+	fmc = r.expectations.Newest(fmc)
 	if !fmc.DeletionTimestamp.IsZero() {
 		r.wake(r.queue.Dequeue(req.NamespacedName))
 		return r.finalize(ctx, fmc)
@@ -117,7 +120,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 // forget drops what is remembered of a FleetMiniCluster that was deleted, and removes what has come to members since.
 func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error {
 	r.wake(r.queue.Release(key))
-	r.probes.forget(key)
+	r.probes.Forget(key)
 	return errors.Join(r.releaseDeleted(ctx, key), r.removeAllStale(ctx, key))
 }
 

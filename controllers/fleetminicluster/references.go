@@ -14,6 +14,7 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/clusters/copies"
+	"github.com/minifleet/minifleet/controllers/internal/hubobjects"
 	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
@@ -72,13 +73,13 @@ func (c *reconciliation) satisfy(ctx context.Context, m *clusters.Member, refs [
 // satisfyOne says what a member lacks of one reference, if anything.
 func (c *reconciliation) satisfyOne(ctx context.Context, m *clusters.Member, ref fluxv1alpha2.Reference, bring bring) (lack string, err error) {
 	key, namespace := c.hubKey(ref.Kind, ref.Name), c.snapshot.Object.Namespace
-	source, err := c.hubObjects.get(ctx, key, c.snapshot.Now)
+	source, err := c.hubObjects.Get(ctx, key, c.snapshot.Now)
 	if err != nil {
 		return "", err
 	}
 	inPlace := c.isHub(m, namespace)
 	var found client.Object
-	if offer := offerOf(key, source); offer.ok() || inPlace {
+	if offer := hubobjects.OfferOf(key, source); offer.OK() || inPlace {
 		if found = source; !inPlace {
 			err = bring(ctx, m, source, m.TargetNamespace(namespace), c.origin(c.snapshot.Object))
 		}
@@ -91,14 +92,14 @@ func (c *reconciliation) satisfyOne(ctx context.Context, m *clusters.Member, ref
 	case found == nil:
 		return c.missing(m, ref, source), nil
 	}
-	if keys := missingKeys(found, ref.Keys); len(keys) > 0 {
+	if keys := hubobjects.MissingKeys(found, ref.Keys); len(keys) > 0 {
 		return c.missingKeys(m, ref, found == source, keys), nil
 	}
 	return "", nil
 }
 
-func (c *reconciliation) hubKey(kind, name string) hubKey {
-	return hubKey{kind, types.NamespacedName{Namespace: c.snapshot.Object.Namespace, Name: name}}
+func (c *reconciliation) hubKey(kind, name string) hubobjects.Key {
+	return hubobjects.Key{Kind: kind, NamespacedName: types.NamespacedName{Namespace: c.snapshot.Object.Namespace, Name: name}}
 }
 
 // isHub says whether a member is the hub itself, and the namespace there the object's own: what is referenced is
@@ -120,12 +121,12 @@ func (c *reconciliation) membersOwn(ctx context.Context, m *clusters.Member, ref
 // missing says what is missing, what names it, and what to do.
 func (c *reconciliation) missing(m *clusters.Member, ref fluxv1alpha2.Reference, source client.Object) string {
 	namespace := c.snapshot.Object.Namespace
-	offer := offerOf(c.hubKey(ref.Kind, ref.Name), source)
-	text := fmt.Sprintf("%s %s, named by %s, is missing: %s", ref.Kind, ref.Name, namedBy(ref), offer.refused)
+	offer := hubobjects.OfferOf(c.hubKey(ref.Kind, ref.Name), source)
+	text := fmt.Sprintf("%s %s, named by %s, is missing: %s", ref.Kind, ref.Name, namedBy(ref), offer.Refused)
 	if c.isHub(m, namespace) {
 		return text + ": create it there"
 	}
-	return fmt.Sprintf("%s, and namespace %s of the member none of its own: %s, or create one on the member", text, m.TargetNamespace(namespace), offer.remedy)
+	return fmt.Sprintf("%s, and namespace %s of the member none of its own: %s, or create one on the member", text, m.TargetNamespace(namespace), offer.Remedy)
 }
 
 func (c *reconciliation) missingKeys(m *clusters.Member, ref fluxv1alpha2.Reference, ofHub bool, keys []string) string {

@@ -3,7 +3,6 @@ package fleetminicluster
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,25 +10,15 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/minifleet/minifleet/api/flux/curve"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
 	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/render"
 )
-
-// curveKey is the key of the hub's Secret that holds the CURVE certificate.
-const curveKey = "curve.cert"
-
-// curveSuffix follows the name of a FleetMiniCluster in that of its Secret on the hub. No object of a run
-// has a dot in its name, so that the hub can be a member of itself.
-const curveSuffix = ".curve"
 
 // rendered is what a run needs on a member, in the order in which it is applied.
 type rendered struct {
@@ -168,68 +157,7 @@ func (c *reconciliation) curveCert(ctx context.Context) ([]byte, error) {
 	c.certificate.once.Do(func() {
 		// Where nothing has run yet, it is likely to be missing, which saves asking for it first.
 		missing := !slices.ContainsFunc(c.round.Ledger, func(r v1alpha1.Run) bool { return r.State != v1alpha1.RunStarting })
-		c.certificate.encoded, c.certificate.err = c.Reconciler.curveCert(ctx, c.snapshot.Object, missing)
+		c.certificate.encoded, c.certificate.err = curvesecret.Ensure(ctx, c.Client, c.snapshot.Object, missing)
 	})
 	return c.certificate.encoded, c.certificate.err
-}
-
-// curveCert returns an object's CURVE certificate. It is made once and kept in a Secret on the hub, which
-// belongs to the object and is deleted with it.
-func (r *Reconciler) curveCert(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, missing bool) ([]byte, error) {
-	key := types.NamespacedName{Namespace: fmc.Namespace, Name: fmc.Name + curveSuffix}
-	var secret corev1.Secret
-	err := error(apierrors.NewNotFound(corev1.Resource("secrets"), key.Name))
-	if !missing {
-		err = r.Client.Get(ctx, key, &secret)
-	}
-	if apierrors.IsNotFound(err) {
-		made, makeErr := newCurveSecret(key, fmc)
-		if makeErr != nil {
-			return nil, makeErr
-		}
-		err = r.Client.Create(ctx, made)
-		if err == nil {
-			return made.Data[curveKey], nil
-		}
-		if apierrors.IsAlreadyExists(err) {
-			err = r.Client.Get(ctx, key, &secret)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the CURVE certificate in Secret %s: %w", key, err)
-	}
-	if !metav1.IsControlledBy(&secret, fmc) {
-		return nil, fmt.Errorf("the Secret %s is needed for the CURVE certificate, but it is not MiniFleet's: remove it, or rename the FleetMiniCluster", key)
-	}
-	if _, err := curve.Parse(secret.Data[curveKey]); err != nil {
-		return nil, fmt.Errorf("the Secret %s holds no CURVE certificate any more: delete it to have a new one made: %w", key, err)
-	}
-	return secret.Data[curveKey], nil
-}
-
-func newCurveSecret(key types.NamespacedName, fmc *v1alpha1.FleetMiniCluster) (*corev1.Secret, error) {
-	cert, err := curve.New(rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("making a CURVE certificate: %w", err)
-	}
-	cert.Name = fmc.Name // brokers refuse a certificate without a name
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: key.Namespace, Name: key.Name,
-			Labels:          map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(fmc, v1alpha1.GroupVersion.WithKind("FleetMiniCluster"))},
-		},
-		Immutable: ptr.To(true),
-		Data:      map[string][]byte{curveKey: cert.Encode()},
-	}, nil
-}
-
-// placeholderCertificate is for renderings that are only compared: a Secret's content is compared by the hash that it
-// carries.
-func placeholderCertificate() []byte {
-	cert, err := curve.New(rand.Reader)
-	if err != nil {
-		return nil
-	}
-	return cert.Encode()
 }

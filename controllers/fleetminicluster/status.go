@@ -2,16 +2,10 @@ package fleetminicluster
 
 import (
 	"context"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/fleet"
@@ -32,7 +26,7 @@ func (c *reconciliation) writeStatus(ctx context.Context) error {
 	if err := c.Client.Status().Update(ctx, object); err != nil {
 		return err
 	}
-	c.expectations.expect(ctx, c.Client, object)
+	c.expectations.Expect(ctx, c.Client, object)
 	for _, e := range append(c.events, plan.StatusEvents(&before, &object.Status)...) {
 		c.send(e)
 	}
@@ -45,7 +39,7 @@ func (c *reconciliation) podIssues() map[string]*fleet.PodIssue {
 	out := map[string]*fleet.PodIssue{}
 	for i := range c.round.Targets {
 		if t := &c.round.Targets[i]; c.round.Unready(t) {
-			out[t.Name] = c.probes.issue(c.key(), t.Name, c.round.Ledger.Last(t.Name).ID)
+			out[t.Name] = c.probes.Issue(c.key(), t.Name, c.round.Ledger.Last(t.Name).ID)
 		}
 	}
 	return out
@@ -67,75 +61,4 @@ func related(e plan.Event) runtime.Object {
 		ref.FieldPath = "runs{" + e.Run + "}"
 	}
 	return ref
-}
-
-// expectations are FleetMiniClusters as they were last written, until the cache has them. A reconciliation that
-// follows at once, since a Job has just been created, say, would else begin with what was before the write, do it
-// again, and lose the race against itself.
-type expectations struct {
-	mu      sync.Mutex
-	objects map[types.NamespacedName]*v1alpha1.FleetMiniCluster
-}
-
-// expect remembers an object as a write has returned it.
-func (e *expectations) expect(ctx context.Context, cache client.Reader, fmc *v1alpha1.FleetMiniCluster) {
-	key := client.ObjectKeyFromObject(fmc)
-	fmc = fmc.DeepCopy()
-	fmc.ManagedFields = nil // as in the cache
-	e.mu.Lock()
-	if e.objects == nil {
-		e.objects = map[types.NamespacedName]*v1alpha1.FleetMiniCluster{}
-	}
-	e.objects[key] = fmc
-	e.mu.Unlock()
-	var cached v1alpha1.FleetMiniCluster
-	if err := cache.Get(ctx, key, &cached); err == nil {
-		e.observed(&cached) // its event may have come before
-	}
-}
-
-// newest is what the cache has or, while that is older, what was written.
-func (e *expectations) newest(cached *v1alpha1.FleetMiniCluster) *v1alpha1.FleetMiniCluster {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if fmc := e.objects[client.ObjectKeyFromObject(cached)]; fmc != nil && older(cached, fmc) {
-		return fmc.DeepCopy()
-	}
-	return cached
-}
-
-// observed forgets what the cache has.
-func (e *expectations) observed(cached client.Object) {
-	key := client.ObjectKeyFromObject(cached)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if fmc := e.objects[key]; fmc != nil && !older(cached, fmc) {
-		delete(e.objects, key)
-	}
-}
-
-func (e *expectations) deleted(key types.NamespacedName) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.objects, key)
-}
-
-// older says whether a came before b. Versions that cannot be compared are taken for new.
-func older(a, b client.Object) bool {
-	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
-	return err == nil && order < 0
-}
-
-// predicate lets every event through, having taken note of what the cache has by then.
-func (e *expectations) predicate() predicate.Predicate {
-	return predicate.Funcs{
-		UpdateFunc: func(ev event.UpdateEvent) bool {
-			e.observed(ev.ObjectNew)
-			return true
-		},
-		DeleteFunc: func(ev event.DeleteEvent) bool {
-			e.deleted(client.ObjectKeyFromObject(ev.Object))
-			return true
-		},
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/clusters/copies"
+	"github.com/minifleet/minifleet/controllers/internal/hubobjects"
 	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/render"
@@ -152,7 +153,7 @@ func (c *reconciliation) confirm(ctx context.Context) error {
 	if err == nil || errors.Is(err, errStale) {
 		return err
 	}
-	return &hubError{"reading the FleetMiniCluster on the hub: " + err.Error()}
+	return &hubobjects.Error{Message: "reading the FleetMiniCluster on the hub: " + err.Error()}
 }
 
 // keepServices keeps the services pod of a member beside a live run, and takes it away from any other. A run

@@ -30,6 +30,7 @@ import (
 	"github.com/minifleet/minifleet/clusters/copies"
 	"github.com/minifleet/minifleet/controllers/internal/allowance"
 	"github.com/minifleet/minifleet/controllers/internal/events"
+	"github.com/minifleet/minifleet/controllers/internal/memberwatches"
 	"github.com/minifleet/minifleet/controllers/internal/retry"
 	"github.com/minifleet/minifleet/internal/nodeusage"
 	"github.com/minifleet/minifleet/internal/plan"
@@ -46,7 +47,7 @@ func (r *Reconciler) SetUp(mgr mcmanager.Manager, reachability *events.Notifier[
 	reachability.Requests = func(ctx context.Context, member string) []mcreconcile.Request {
 		return requests(r.usersOfMember(ctx, member))
 	}
-	onMembers := newMemberWatches()
+	onMembers := memberwatches.New()
 	own := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	hub := func(predicates ...predicate.Predicate) []mcbuilder.WatchesOption {
 		return []mcbuilder.WatchesOption{mcbuilder.WithEngageWithLocalCluster(true), mcbuilder.WithEngageWithProviderClusters(false), mcbuilder.WithPredicates(predicates...)}
@@ -54,7 +55,7 @@ func (r *Reconciler) SetUp(mgr mcmanager.Manager, reachability *events.Notifier[
 	b := mcbuilder.ControllerManagedBy(mgr).
 		Named("fleetminicluster").
 		For(&v1alpha1.FleetMiniCluster{}, mcbuilder.WithEngageWithLocalCluster(true),
-			mcbuilder.WithEngageWithProviderClusters(false), mcbuilder.WithPredicates(r.expectations.predicate(), own)).
+			mcbuilder.WithEngageWithProviderClusters(false), mcbuilder.WithPredicates(r.expectations.Predicate(), own)).
 		Watches(&v1alpha1.Placement{}, r.onHub(r.usersOfPlacement), hub(predicate.GenerationChangedPredicate{})...).
 		Watches(&v1alpha1.MemberCluster{}, r.onHub(func(ctx context.Context, m client.Object) []types.NamespacedName {
 			return r.usersOfMember(ctx, m.GetName())
@@ -63,12 +64,12 @@ func (r *Reconciler) SetUp(mgr mcmanager.Manager, reachability *events.Notifier[
 		Watches(&corev1.Namespace{}, r.onHub(r.usersOfNamespace), hub(allowance.Changed())...).
 		WatchesRawSource(reachability.Source()).
 		WatchesRawSource(room.Source()).
-		WatchesRawSource(onMembers.source()).
+		WatchesRawSource(onMembers.Source()).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			MaxConcurrentReconciles: workers, RateLimiter: retry.Limiter[mcreconcile.Request](), LogConstructor: quiet(mgr.GetLogger()),
 		})
 	for _, kind := range clusters.OwnedKinds() {
-		onMembers.add(kind, r.onMember, ownedChanged(kind)...)
+		onMembers.Add(kind, r.onMember, ownedChanged(kind)...)
 	}
 	return errors.Join(b.Complete(r), mgr.Add(onMembers))
 }

@@ -1,4 +1,4 @@
-package fleetminicluster
+package probes
 
 import (
 	"testing"
@@ -28,7 +28,7 @@ func TestProbesComeEverMoreRarely(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-			var all probes
+			var all Probes
 			var got []int
 			pods := v1alpha1.PodCounts{Desired: 100}
 			for second := range 200 {
@@ -38,12 +38,12 @@ func TestProbesComeEverMoreRarely(t *testing.T) {
 						pods.Ready++
 					}
 				}
-				p := all.get(types.NamespacedName{Name: "n"}, "m", "run", now.Add(firstProbe))
-				if p.due(pods, now) <= 0 {
+				p := all.Get(types.NamespacedName{Name: "n"}, "m", "run", now.Add(First))
+				if p.Due(pods, now) <= 0 {
 					got = append(got, second)
-					p.done(pods, now)
+					p.Done(pods, now)
 				}
-				if p.due(pods, now) <= 0 {
+				if p.Due(pods, now) <= 0 {
 					t.Fatalf("at %d s the next probe is due at once", second)
 				}
 			}
@@ -55,19 +55,19 @@ func TestProbesComeEverMoreRarely(t *testing.T) {
 }
 
 func TestProbesAreOfOneRun(t *testing.T) {
-	var all probes
+	var all Probes
 	key := types.NamespacedName{Namespace: "hpc", Name: "n"}
-	all.get(key, "m", "run-1", time.Time{}).found = &fleet.PodIssue{Reason: "r"}
-	if all.issue(key, "m", "run-1") == nil || all.issue(key, "m", "run-2") != nil || all.issue(key, "other", "run-1") != nil {
+	all.Get(key, "m", "run-1", time.Time{}).Found = &fleet.PodIssue{Reason: "r"}
+	if all.Issue(key, "m", "run-1") == nil || all.Issue(key, "m", "run-2") != nil || all.Issue(key, "other", "run-1") != nil {
 		t.Error("what was found is not that of the run on the member")
 	}
-	if p := all.get(key, "m", "run-2", time.Time{}); p.found != nil {
+	if p := all.Get(key, "m", "run-2", time.Time{}); p.Found != nil {
 		t.Error("the next run has what was found of the one before")
 	}
-	all.drop(key, "m")
-	all.drop(key, "m")
-	all.get(key, "m", "run-3", time.Time{})
-	all.forget(key)
+	all.Drop(key, "m")
+	all.Drop(key, "m")
+	all.Get(key, "m", "run-3", time.Time{})
+	all.Forget(key)
 	if len(all.of) != 0 {
 		t.Errorf("left: %v", all.of)
 	}

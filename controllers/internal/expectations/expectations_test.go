@@ -1,4 +1,4 @@
-package fleetminicluster
+package expectations
 
 import (
 	"context"
@@ -30,11 +30,11 @@ func TestExpectations(t *testing.T) {
 			Status:     v1alpha1.FleetMiniClusterStatus{Revision: revision},
 		}
 	}
-	update := func(e *expectations, to *v1alpha1.FleetMiniCluster) {
-		e.predicate().Update(event.UpdateEvent{ObjectNew: to})
+	update := func(e *Expectations, to *v1alpha1.FleetMiniCluster) {
+		e.Predicate().Update(event.UpdateEvent{ObjectNew: to})
 	}
 	cases := map[string]struct {
-		after   func(e *expectations) // what happens after version 10 was written
+		after   func(e *Expectations) // what happens after version 10 was written
 		cache   string                // the version in the cache, both when it was written and when a reconciliation begins
 		want    string                // what the reconciliation begins with: "cache" or "written"
 		dropped bool
@@ -43,21 +43,21 @@ func TestExpectations(t *testing.T) {
 		"behind, by fewer digits":          {nil, "8", "written", false},
 		"the cache has it":                 {nil, "10", "cache", true},
 		"the cache has a later one":        {nil, "100", "cache", true},
-		"an older event comes":             {func(e *expectations) { update(e, at("9", "")) }, "9", "written", false},
-		"its own event comes":              {func(e *expectations) { update(e, at("10", "")) }, "9", "cache", true},
-		"a later event comes":              {func(e *expectations) { update(e, at("11", "")) }, "9", "cache", true},
-		"it is deleted":                    {func(e *expectations) { e.predicate().Delete(event.DeleteEvent{Object: at("12", "")}) }, "9", "cache", true},
+		"an older event comes":             {func(e *Expectations) { update(e, at("9", "")) }, "9", "written", false},
+		"its own event comes":              {func(e *Expectations) { update(e, at("10", "")) }, "9", "cache", true},
+		"a later event comes":              {func(e *Expectations) { update(e, at("11", "")) }, "9", "cache", true},
+		"it is deleted":                    {func(e *Expectations) { e.Predicate().Delete(event.DeleteEvent{Object: at("12", "")}) }, "9", "cache", true},
 		"versions that are not comparable": {nil, "x9", "cache", true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			var e expectations
+			var e Expectations
 			cached := at(c.cache, "cache")
-			e.expect(t.Context(), cacheOf{cached: cached}, at("10", "written"))
+			e.Expect(t.Context(), cacheOf{cached: cached}, at("10", "written"))
 			if c.after != nil {
 				c.after(&e)
 			}
-			got := e.newest(cached)
+			got := e.Newest(cached)
 			if got.Status.Revision != c.want {
 				t.Errorf("the reconciliation begins with that of the %s, want %s", got.Status.Revision, c.want)
 			}
@@ -65,7 +65,7 @@ func TestExpectations(t *testing.T) {
 				t.Errorf("dropped: %t, want %t", dropped, c.dropped)
 			}
 			got.Status.Revision = "changed by the reconciliation"
-			if again := e.newest(at("1", "")); again == got {
+			if again := e.Newest(at("1", "")); again == got {
 				t.Error("two reconciliations share an object")
 			}
 		})

@@ -1,4 +1,4 @@
-package fleetminicluster
+package hubobjects
 
 import (
 	"context"
@@ -37,14 +37,14 @@ func (r *hubReader) Get(_ context.Context, key client.ObjectKey, obj client.Obje
 func TestHubObjectsAreReadOnceForAll(t *testing.T) {
 	now := time.Unix(1000, 0)
 	reader := &hubReader{}
-	s := newHubObjects(reader, time.Minute, func() time.Time { return now })
-	key := hubKey{"Secret", types.NamespacedName{Namespace: "n", Name: "s"}}
+	s := New(reader, time.Minute, func() time.Time { return now })
+	key := Key{"Secret", types.NamespacedName{Namespace: "n", Name: "s"}}
 	read := func(want int) {
 		t.Helper()
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				if obj, err := s.recent(t.Context(), key); err != nil || obj.GetName() != "s" {
+				if obj, err := s.Recent(t.Context(), key); err != nil || obj.GetName() != "s" {
 					t.Errorf("got %v, %v", obj, err)
 				}
 			})
@@ -59,29 +59,29 @@ func TestHubObjectsAreReadOnceForAll(t *testing.T) {
 	read(1)
 	now = now.Add(11 * time.Second) // the next poll
 	read(2)
-	if _, err := s.get(t.Context(), key, now); err != nil || reader.count != 2 {
+	if _, err := s.Get(t.Context(), key, now); err != nil || reader.count != 2 {
 		t.Errorf("read again though it is of that time: %d, %v", reader.count, err)
 	}
-	if _, err := s.get(t.Context(), key, now.Add(time.Second)); err != nil || reader.count != 3 {
+	if _, err := s.Get(t.Context(), key, now.Add(time.Second)); err != nil || reader.count != 3 {
 		t.Errorf("not read again though it is older: %d, %v", reader.count, err)
 	}
 	now = now.Add(time.Hour)
-	if _, err := s.recent(t.Context(), hubKey{kind: "ConfigMap"}); err != nil || len(s.entries) != 1 {
+	if _, err := s.Recent(t.Context(), Key{Kind: "ConfigMap"}); err != nil || len(s.entries) != 1 {
 		t.Errorf("%d entries are remembered, %v", len(s.entries), err)
 	}
 }
 
 func TestAnErrorIsNotTakenForAbsence(t *testing.T) {
 	reader := &hubReader{err: context.DeadlineExceeded}
-	s := newHubObjects(reader, time.Minute, time.Now)
-	key := hubKey{"Secret", types.NamespacedName{Namespace: "n", Name: "s"}}
-	_, err := s.recent(t.Context(), key)
-	var hub *hubError
+	s := New(reader, time.Minute, time.Now)
+	key := Key{"Secret", types.NamespacedName{Namespace: "n", Name: "s"}}
+	_, err := s.Recent(t.Context(), key)
+	var hub *Error
 	if !errors.As(err, &hub) || clusters.Unanswered(err) || !strings.Contains(err.Error(), "n/s on the hub") {
 		t.Errorf("got %v", err)
 	}
 	reader.err = apierrors.NewNotFound(corev1.Resource("secrets"), "s")
-	if obj, err := s.recent(t.Context(), key); obj != nil || err != nil {
+	if obj, err := s.Recent(t.Context(), key); obj != nil || err != nil {
 		t.Errorf("got %v, %v", obj, err)
 	}
 }
@@ -108,8 +108,8 @@ func TestOffer(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := offerOf(hubKey{"Secret", types.NamespacedName{Namespace: "n", Name: "s"}}, test.source)
-			if got.ok() != (test.why == "") || !strings.Contains(got.refused, test.why) || (got.remedy == "") != got.ok() {
+			got := OfferOf(Key{"Secret", types.NamespacedName{Namespace: "n", Name: "s"}}, test.source)
+			if got.OK() != (test.why == "") || !strings.Contains(got.Refused, test.why) || (got.Remedy == "") != got.OK() {
 				t.Errorf("got %+v", got)
 			}
 		})

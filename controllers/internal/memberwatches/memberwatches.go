@@ -1,4 +1,6 @@
-package fleetminicluster
+// Package memberwatches brings events of objects on members to a controller. In come members that are connected; out come
+// requests in the controller's queue.
+package memberwatches
 
 import (
 	"context"
@@ -16,26 +18,27 @@ import (
 	mcsource "sigs.k8s.io/multicluster-runtime/pkg/source"
 )
 
-// memberWatches brings what happens to objects on members to a controller. The watches of the multicluster
+// Watches brings what happens to objects on members to a controller. The watches of the multicluster
 // builder would leave a goroutine behind for each kind whenever a member connects anew, until the hub ends.
-type memberWatches struct {
+type Watches struct {
 	kinds []mcsource.SyncingSource[client.Object]
 	// ready is closed when queue, the controller's, is set.
 	ready chan struct{}
 	queue workqueue.TypedRateLimitingInterface[mcreconcile.Request]
 }
 
-var _ mcmanager.Runnable = (*memberWatches)(nil)
+var _ mcmanager.Runnable = (*Watches)(nil)
 
-func newMemberWatches() *memberWatches { return &memberWatches{ready: make(chan struct{})} }
+// New returns Watches of nothing.
+func New() *Watches { return &Watches{ready: make(chan struct{})} }
 
-// add has a kind watched on all members that engage later.
-func (w *memberWatches) add(obj client.Object, handler mchandler.TypedEventHandlerFunc[client.Object, mcreconcile.Request], predicates ...predicate.Predicate) {
+// Add has a kind watched on all members that engage later.
+func (w *Watches) Add(obj client.Object, handler mchandler.TypedEventHandlerFunc[client.Object, mcreconcile.Request], predicates ...predicate.Predicate) {
 	w.kinds = append(w.kinds, mcsource.Kind(obj, handler, predicates...))
 }
 
-// source is what the controller watches.
-func (w *memberWatches) source() source.TypedSource[mcreconcile.Request] {
+// Source is what the controller watches.
+func (w *Watches) Source() source.TypedSource[mcreconcile.Request] {
 	return source.TypedFunc[mcreconcile.Request](func(_ context.Context, q workqueue.TypedRateLimitingInterface[mcreconcile.Request]) error {
 		w.queue = q
 		close(w.ready)
@@ -44,13 +47,13 @@ func (w *memberWatches) source() source.TypedSource[mcreconcile.Request] {
 }
 
 // Start implements mcmanager.Runnable: there is nothing to do before a member engages.
-func (w *memberWatches) Start(ctx context.Context) error {
+func (w *Watches) Start(ctx context.Context) error {
 	<-ctx.Done()
 	return nil
 }
 
 // Engage implements mcmanager.Runnable: it watches a member until ctx ends.
-func (w *memberWatches) Engage(ctx context.Context, name multicluster.ClusterName, member cluster.Cluster) error {
+func (w *Watches) Engage(ctx context.Context, name multicluster.ClusterName, member cluster.Cluster) error {
 	select {
 	case <-w.ready:
 	case <-ctx.Done():

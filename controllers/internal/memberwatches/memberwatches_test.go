@@ -1,19 +1,25 @@
-package fleetminicluster
+package memberwatches
 
 import (
 	"context"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -32,15 +38,22 @@ func newFakeMember() *fakeMember {
 	return &fakeMember{informers: &informertest.FakeInformers{Scheme: clientgoscheme.Scheme}}
 }
 
-func watchesOfJobsAndMaps(t *testing.T) (*memberWatches, workqueue.TypedRateLimitingInterface[mcreconcile.Request]) {
+// toOwner maps an object to the FleetMiniCluster that its annotation names.
+func toOwner(multicluster.ClusterName, cluster.Cluster) handler.TypedEventHandler[client.Object, mcreconcile.Request] {
+	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []mcreconcile.Request {
+		namespace, name, _ := strings.Cut(obj.GetAnnotations()[v1alpha1.AnnotationOwner], "/")
+		return []mcreconcile.Request{{Request: reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}}
+	})
+}
+
+func watchesOfJobsAndMaps(t *testing.T) (*Watches, workqueue.TypedRateLimitingInterface[mcreconcile.Request]) {
 	t.Helper()
-	r := New(Options{HubUID: "hub"})
-	w := newMemberWatches()
-	w.add(&batchv1.Job{}, r.onMember)
-	w.add(&corev1.ConfigMap{}, r.onMember)
+	w := New()
+	w.Add(&batchv1.Job{}, toOwner)
+	w.Add(&corev1.ConfigMap{}, toOwner)
 	queue := workqueue.NewTypedRateLimitingQueue(retry.Limiter[mcreconcile.Request]())
 	t.Cleanup(queue.ShutDown)
-	if err := w.source().Start(t.Context(), queue); err != nil {
+	if err := w.Source().Start(t.Context(), queue); err != nil {
 		t.Fatal(err)
 	}
 	return w, queue

@@ -1,0 +1,104 @@
+// Package probes remembers what members said about runs whose pods are not all ready, and says when to ask them again. In
+// come numbers of pods and answers; out come times and the last answer.
+package probes
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
+)
+
+const (
+	// First is how long not all pods of a run have been ready before the member is asked why: what starts
+	// fast costs nothing.
+	First = 5 * time.Second
+	// minProbeInterval is between two probes, whatever happens; probeInterval and maxProbeInterval are where nothing
+	// does.
+	minProbeInterval = 5 * time.Second
+	probeInterval    = 10 * time.Second
+	maxProbeInterval = time.Minute
+)
+
+// Probes remember what members said about runs whose pods are not all ready, and when to ask them again.
+type Probes struct {
+	mu sync.Mutex
+	of map[types.NamespacedName]map[string]*Probe // by FleetMiniCluster and member
+}
+
+// Probe is that of one run on one member. Only the reconciliations of its FleetMiniCluster use it, one after the other.
+type Probe struct {
+	run string
+	// Found is what the last one has found, nil if nothing.
+	Found *fleet.PodIssue
+	// pods are those of the last probe, at is when that was; zero before the first.
+	pods v1alpha1.PodCounts
+	at   time.Time
+	// next is when the next is due, if nothing happens, and interval the time that comes before it.
+	next     time.Time
+	interval time.Duration
+}
+
+// Get returns the probe of a run, and makes one, due at first, where there is none.
+func (p *Probes) Get(key types.NamespacedName, member, run string, first time.Time) *Probe {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of == nil {
+		p.of = map[types.NamespacedName]map[string]*Probe{}
+	}
+	if p.of[key] == nil {
+		p.of[key] = map[string]*Probe{}
+	}
+	if have := p.of[key][member]; have != nil && have.run == run {
+		return have
+	}
+	made := &Probe{run: run, next: first}
+	p.of[key][member] = made
+	return made
+}
+
+// Issue is what the last probe of a run has found, nil if nothing.
+func (p *Probes) Issue(key types.NamespacedName, member, run string) *fleet.PodIssue {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if have := p.of[key][member]; have != nil && have.run == run {
+		return have.Found
+	}
+	return nil
+}
+
+// Drop forgets the probe of a member.
+func (p *Probes) Drop(key types.NamespacedName, member string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if delete(p.of[key], member); len(p.of[key]) == 0 {
+		delete(p.of, key)
+	}
+}
+
+// Forget forgets a FleetMiniCluster.
+func (p *Probes) Forget(key types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.of, key)
+}
+
+// Due is how long it is until the next probe: sooner if the pods are not those of the last one any more.
+func (p *Probe) Due(pods v1alpha1.PodCounts, now time.Time) time.Duration {
+	next := p.next
+	if sooner := p.at.Add(minProbeInterval); !p.at.IsZero() && pods != p.pods && sooner.Before(next) {
+		next = sooner
+	}
+	return next.Sub(now)
+}
+
+// Done notes a probe. While nothing changes they come ever more rarely.
+func (p *Probe) Done(pods v1alpha1.PodCounts, now time.Time) {
+	if p.interval = min(2*p.interval, maxProbeInterval); p.interval == 0 || pods != p.pods {
+		p.interval = probeInterval
+	}
+	p.pods, p.at, p.next = pods, now, now.Add(p.interval)
+}
