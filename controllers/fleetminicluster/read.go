@@ -13,9 +13,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/controllers/fleetminicluster/references"
 	"github.com/minifleet/minifleet/controllers/internal/allowance"
 	"github.com/minifleet/minifleet/internal/eviction"
 	"github.com/minifleet/minifleet/internal/fleet"
@@ -180,10 +180,10 @@ func (c *reconciliation) readExit(ctx context.Context, m *clusters.Member, job *
 func problemOf(err error) (failed, unreachable *rollup.Problem) {
 	message := sanitize.Text(clusters.Explain(err), sanitize.MaxMessage)
 	var conflict *clusters.Conflict
-	var reference *referenceError
+	var reference *references.Error
 	switch {
 	case errors.As(err, &reference):
-		return &rollup.Problem{Reason: reference.reason, Message: message}, nil
+		return &rollup.Problem{Reason: reference.Reason, Message: message}, nil
 	case errors.As(err, &conflict):
 		return &rollup.Problem{Reason: v1alpha1.ReasonConflict, Message: message}, nil
 	case clusters.Unanswered(err):
@@ -196,7 +196,7 @@ func problemOf(err error) (failed, unreachable *rollup.Problem) {
 // onlyOthersCanFix says whether an error stays until somebody else removes its cause.
 func onlyOthersCanFix(err error) bool {
 	var conflict *clusters.Conflict
-	var reference *referenceError
+	var reference *references.Error
 	return errors.As(err, &conflict) || errors.As(err, &reference)
 }
 
@@ -238,7 +238,7 @@ func observe(job *batchv1.Job) *runs.Job {
 // checkReferences finds out whether everything that the MiniCluster references is on a member, or can be brought.
 // Nothing is changed there.
 func (c *reconciliation) checkReferences(ctx context.Context, m *clusters.Member, f *plan.Facts) {
-	err := c.satisfy(ctx, m, c.referencesOn(m.Name), checkCopy)
+	err := c.satisfy(ctx, m, references.Check)
 	f.References = &plan.References{}
 	if err == nil {
 		return
@@ -251,6 +251,7 @@ func (c *reconciliation) checkReferences(ctx context.Context, m *clusters.Member
 	f.References.Missing = failed
 }
 
-func (c *reconciliation) referencesOn(member string) []fluxv1alpha2.Reference {
-	return c.decision.Variants.For(member).References
+// satisfy brings what the MiniCluster references to a member, or checks whether that can be done.
+func (c *reconciliation) satisfy(ctx context.Context, m *clusters.Member, bring references.Bring) error {
+	return c.references.Satisfy(ctx, m, c.user(c.snapshot.Object), c.decision.Variants.For(m.Name).References, c.snapshot.Now, bring)
 }

@@ -262,3 +262,14 @@ func (c *reconciliation) updateQueue() {
 	c.wake(c.queue.Update(c.key(), reservations, entry))
 	c.requeueAfter(c.decision.WaitInterval())
 }
+
+// releaseElsewhere releases copies on members that this object has nothing to do with any more.
+func (c *reconciliation) releaseElsewhere(ctx context.Context) error {
+	var except []string
+	for i := range c.round.Targets {
+		if t := &c.round.Targets[i]; !t.Unregistered {
+			except = append(except, t.Name)
+		}
+	}
+	return c.references.ReleaseElsewhere(ctx, c.key(), c.user(c.snapshot.Object), except, c.upToDate)
+}

@@ -11,7 +11,7 @@
 //	start.go        the creation of a run
 //	upkeep.go       what is seen to beside a run: drift, services, what is left after its end
 //	health.go       why pods of live runs are not ready
-//	references.go   Secrets and ConfigMaps that the MiniCluster names: copies.go keeps them, hubobjects.go reads them
+//	references      a package: Secrets and ConfigMaps that the MiniCluster names
 //	status.go       the one write of the status, and its events
 //	finalize.go     deletion; orphan.go writes down what it cannot remove
 //	stale.go        Jobs of stale requests
@@ -34,6 +34,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/controllers/fleetminicluster/references"
 	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
 	"github.com/minifleet/minifleet/controllers/internal/expectations"
 	"github.com/minifleet/minifleet/controllers/internal/hubobjects"
@@ -72,9 +73,7 @@ type Reconciler struct {
 	queue        *queue.Queue
 	probes       probes.Probes
 	expectations expectations.Expectations
-	hubObjects   *hubobjects.Reader
-	// copyUsers are the keys of FleetMiniClusters that copies name as their users, until they are reconciled.
-	copyUsers sync.Map
+	references   *references.Keeper
 	// roomChanged has those reconciled whom the room of a member concerns.
 	roomChanged func(member string)
 	placeholder func() []byte
@@ -82,10 +81,12 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(o Options) *Reconciler {
-	return &Reconciler{
-		Options: o, queue: queue.New(), hubObjects: hubobjects.New(o.APIReader, o.FollowInterval, o.Now),
-		roomChanged: func(string) {}, placeholder: sync.OnceValue(curvesecret.Placeholder),
+	r := &Reconciler{Options: o, queue: queue.New(), roomChanged: func(string) {}, placeholder: sync.OnceValue(curvesecret.Placeholder)}
+	r.references = &references.Keeper{
+		Hub: hubobjects.New(o.APIReader, o.FollowInterval, o.Now), Client: o.Client, Provider: o.Provider,
+		HubUID: o.HubUID, Interval: o.FollowInterval, Deleted: r.deleted,
 	}
+	return r
 }
 
 // origin is what marks everything of a FleetMiniCluster on members.
@@ -121,7 +122,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error {
 	r.wake(r.queue.Release(key))
 	r.probes.Forget(key)
-	return errors.Join(r.releaseDeleted(ctx, key), r.removeAllStale(ctx, key))
+	return errors.Join(r.references.ReleaseDeleted(ctx, key), r.removeAllStale(ctx, key))
+}
+
+// user is a FleetMiniCluster as the user of copies on members.
+func (r *Reconciler) user(fmc *v1alpha1.FleetMiniCluster) references.User {
+	return references.User{Origin: r.origin(fmc), Namespace: fmc.Namespace}
 }
 
 // wake has those reconciled that may have room on these members now.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,7 +59,7 @@ func (r *Reconciler) removeStale(ctx context.Context, m *clusters.Member, key ty
 // deleted says whether a FleetMiniCluster is known to exist no more. The hub itself is asked, for its cache may
 // not know a new object yet.
 func (r *Reconciler) deleted(ctx context.Context, owner fleet.Origin) bool {
-	key, ok := parseKey(owner.Owner)
+	key, ok := owner.Key()
 	if !ok {
 		return true // nothing of ours
 	}
@@ -70,10 +69,4 @@ func (r *Reconciler) deleted(ctx context.Context, owner fleet.Origin) bool {
 	}
 	err := r.APIReader.Get(ctx, key, &fmc)
 	return apierrors.IsNotFound(err) || err == nil && string(fmc.UID) != owner.OwnerUID
-}
-
-// parseKey reads NAMESPACE/NAME.
-func parseKey(s string) (types.NamespacedName, bool) {
-	namespace, name, ok := strings.Cut(s, "/")
-	return types.NamespacedName{Namespace: namespace, Name: name}, ok && namespace != "" && name != ""
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/controllers/fleetminicluster/references"
 	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
 	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/render"
@@ -42,7 +43,7 @@ func (c *reconciliation) create(ctx context.Context, t *plan.Target) (*batchv1.J
 	if err := c.applySupport(ctx, m, bundle.support); err != nil {
 		return nil, err
 	}
-	if err := c.satisfy(ctx, m, c.referencesOn(t.Name), ensureCopy); err != nil {
+	if err := c.satisfy(ctx, m, references.Copy); err != nil {
 		return nil, err
 	}
 	if err := c.clearForStart(ctx, m, bundle); err != nil {

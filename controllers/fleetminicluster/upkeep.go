@@ -9,12 +9,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
-	"github.com/minifleet/minifleet/clusters/copies"
+	"github.com/minifleet/minifleet/controllers/fleetminicluster/references"
 	"github.com/minifleet/minifleet/controllers/internal/hubobjects"
-	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/render"
 	"github.com/minifleet/minifleet/internal/runs"
@@ -275,32 +276,43 @@ func (c *reconciliation) anythingLeft(ctx context.Context, t *plan.Target) (bool
 	if pod, err := m.ServicesPod(ctx, c.servicesKey(t), origin); err != nil || pod != nil {
 		return pod != nil, err
 	}
-	if c.isHub(m, c.snapshot.Object.Namespace) {
-		return false, nil
-	}
-	used, err := copies.UsedBy(ctx, m, t.Namespace, origin.Owner, origin.HubUID)
-	return len(used) > 0, err
+	return c.references.Any(ctx, m, c.user(c.snapshot.Object))
 }
 
 // cleanup removes everything of a FleetMiniCluster from a member, copies last, and says whether nothing is
 // left. Where over is given, runs that it does not call over are left alone.
 func (r *Reconciler) cleanup(ctx context.Context, m *clusters.Member, fmc *v1alpha1.FleetMiniCluster, over func(string) bool) (removed bool, err error) {
-	namespace, origin := m.TargetNamespace(fmc.Namespace), r.origin(fmc)
-	removed, err = m.Cleanup(ctx, namespace, fmc.Name, origin, over)
-	if err != nil || !removed || r.isHub(m, fmc.Namespace) {
+	removed, err = m.Cleanup(ctx, m.TargetNamespace(fmc.Namespace), fmc.Name, r.origin(fmc), over)
+	if err != nil || !removed {
 		return removed, err
 	}
-	used, err := copies.UsedBy(ctx, m, namespace, origin.Owner, r.HubUID)
-	if err == nil && len(used)+len(references(fmc)) > 0 {
-		used, err = copies.Live(ctx, m, namespace, r.HubUID) // the cache may not show the latest yet
-	}
-	if err != nil {
-		return false, err
-	}
-	var errs []error
-	for _, have := range used {
-		errs = append(errs, r.releaseFor(ctx, m, have, func(user fleet.Origin) bool { return user.OwnerUID == origin.OwnerUID }))
-	}
-	err = errors.Join(errs...)
+	refs := fluxv1alpha2.References(&fmc.Spec.MiniCluster, field.NewPath("spec", "miniCluster"))
+	err = r.references.ReleaseAll(ctx, m, r.user(fmc), len(refs))
 	return err == nil, err
+}
+
+// followReferences keeps the copies of Secrets and ConfigMaps on a member.
+func (c *reconciliation) followReferences(ctx context.Context, t *plan.Target, w *maintenance) error {
+	if !t.FollowsReferences() {
+		return nil
+	}
+	last := c.round.Ledger.Last(t.Name)
+	uses := references.Uses{
+		Of: func(kind, name string, noted, offered bool) plan.Use {
+			return c.round.UseOf(c.decision, t, kind, name, noted, offered)
+		},
+		Live: last != nil && !last.State.Ended(), Confirm: c.confirm,
+	}
+	if c.round.UsesReferences(c.decision, t) {
+		uses.Needed = c.decision.Variants.For(t.Name).References
+	}
+	result, err := c.references.Maintain(ctx, c.members[t.Name], c.user(c.snapshot.Object), uses)
+	w.requeueAfter(result.After)
+	if r := result.Remark; r != nil {
+		w.remark = &runs.Step{Reason: r.Reason, Message: r.Message}
+	}
+	for _, change := range result.Changes {
+		w.events = append(w.events, upkeepEvent(t, change.Reason, "Propagate", change.Message))
+	}
+	return err
 }

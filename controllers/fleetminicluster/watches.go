@@ -32,6 +32,7 @@ import (
 	"github.com/minifleet/minifleet/controllers/internal/events"
 	"github.com/minifleet/minifleet/controllers/internal/memberwatches"
 	"github.com/minifleet/minifleet/controllers/internal/retry"
+	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/nodeusage"
 	"github.com/minifleet/minifleet/internal/plan"
 )
@@ -138,10 +139,10 @@ func (r *Reconciler) onMember(multicluster.ClusterName, cluster.Cluster) handler
 		if obj.GetAnnotations()[v1alpha1.AnnotationHubUID] != r.HubUID {
 			return nil
 		}
-		if users := r.usersOfCopy(obj); users != nil {
+		if users := r.references.UsersOf(obj); users != nil {
 			return requests(users)
 		}
-		key, ok := parseKey(obj.GetAnnotations()[v1alpha1.AnnotationOwner])
+		key, ok := fleet.Origin{Owner: obj.GetAnnotations()[v1alpha1.AnnotationOwner]}.Key()
 		if !ok {
 			return nil
 		}

@@ -6,9 +6,11 @@ package fleet
 
 import (
 	"regexp"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
@@ -26,6 +28,12 @@ func (o Origin) Owns(obj metav1.Object) bool {
 	a := obj.GetAnnotations()
 	return o.HubUID != "" && o.OwnerUID != "" &&
 		a[v1alpha1.AnnotationHubUID] == o.HubUID && a[v1alpha1.AnnotationOwnerUID] == o.OwnerUID
+}
+
+// Key is the owner's namespace and name; ok is false where Owner is not of that form.
+func (o Origin) Key() (key types.NamespacedName, ok bool) {
+	namespace, name, ok := strings.Cut(o.Owner, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}, ok && namespace != "" && name != ""
 }
 
 var runID = regexp.MustCompile(`^[0-9a-f]{10}$`)

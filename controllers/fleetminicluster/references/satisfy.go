@@ -1,0 +1,136 @@
+package references
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/clusters/copies"
+	"github.com/minifleet/minifleet/controllers/internal/hubobjects"
+	"github.com/minifleet/minifleet/internal/fleet"
+	"github.com/minifleet/minifleet/internal/sanitize"
+)
+
+// Error says what of a MiniCluster's Secrets and ConfigMaps a member cannot be given.
+type Error struct{ Reason, Message string }
+
+func (e *Error) Error() string { return e.Message }
+
+// Bring is what is done with an object of the hub that a member is to have a copy of.
+type Bring func(ctx context.Context, m *clusters.Member, source client.Object, namespace string, user fleet.Origin) error
+
+// Check is a Bring that finds out whether it could be copied. Nothing is changed.
+func Check(ctx context.Context, m *clusters.Member, source client.Object, namespace string, user fleet.Origin) error {
+	return copies.Check(ctx, m, source, namespace, user)
+}
+
+// Copy is a Bring that copies it. The ledger must speak of the run already, so that no copy is on a member that the hub
+// does not know to have something.
+func Copy(ctx context.Context, m *clusters.Member, source client.Object, namespace string, user fleet.Origin) error {
+	_, err := copies.Ensure(ctx, m, source, namespace, user)
+	return err
+}
+
+// Satisfy goes through references of a MiniCluster. What the hub offers, as it was at some time since, is brought; of
+// everything else the member must have its own. The error is an *Error that names all that is missing.
+func (k *Keeper) Satisfy(ctx context.Context, m *clusters.Member, user User, refs []fluxv1alpha2.Reference, since time.Time, bring Bring) error {
+	var missing, conflicts []string
+	for _, ref := range refs {
+		lack, err := k.satisfyOne(ctx, m, user, ref, since, bring)
+		var conflict *copies.Conflict
+		switch {
+		case errors.As(err, &conflict):
+			conflicts = append(conflicts, conflict.Error())
+		case err != nil:
+			return err
+		case lack != "":
+			missing = append(missing, lack)
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		return &Error{v1alpha1.ReasonReferenceMissing, strings.Join(append(missing, conflicts...), "; ")}
+	case len(conflicts) > 0:
+		return &Error{v1alpha1.ReasonConflict, strings.Join(conflicts, "; ")}
+	default:
+		return nil
+	}
+}
+
+// satisfyOne says what a member lacks of one reference, if anything.
+func (k *Keeper) satisfyOne(ctx context.Context, m *clusters.Member, user User, ref fluxv1alpha2.Reference, since time.Time, bring Bring) (lack string, err error) {
+	key := user.key(ref.Kind, ref.Name)
+	source, err := k.Hub.Get(ctx, key, since)
+	if err != nil {
+		return "", err
+	}
+	inPlace := k.IsHub(m, user.Namespace)
+	var found client.Object
+	if offer := hubobjects.OfferOf(key, source); offer.OK() || inPlace {
+		if found = source; !inPlace {
+			err = bring(ctx, m, source, m.TargetNamespace(user.Namespace), user.Origin)
+		}
+	} else {
+		found, err = membersOwn(ctx, m, user, ref)
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case found == nil:
+		return k.missing(m, user, ref, source), nil
+	}
+	if keys := hubobjects.MissingKeys(found, ref.Keys); len(keys) > 0 {
+		return missingKeys(m, user, ref, found == source, keys), nil
+	}
+	return "", nil
+}
+
+func (u User) key(kind, name string) hubobjects.Key {
+	return hubobjects.Key{Kind: kind, NamespacedName: types.NamespacedName{Namespace: u.Namespace, Name: name}}
+}
+
+// IsHub says whether a member is the hub itself, and the namespace there the object's own: what is referenced is
+// there, or is not, and nothing is copied or deleted.
+func (k *Keeper) IsHub(m *clusters.Member, namespace string) bool {
+	return m.UID == k.HubUID && m.TargetNamespace(namespace) == namespace
+}
+
+// membersOwn is what a member has of its own under the name of a reference, or nil. What MiniFleet has put
+// there is for others, and is deleted without notice.
+func membersOwn(ctx context.Context, m *clusters.Member, user User, ref fluxv1alpha2.Reference) (client.Object, error) {
+	obj, err := copies.Find(ctx, m, ref.Kind, types.NamespacedName{Namespace: m.TargetNamespace(user.Namespace), Name: ref.Name})
+	if err != nil || obj == nil || obj.GetAnnotations()[v1alpha1.AnnotationHubUID] != "" {
+		return nil, err
+	}
+	return obj, nil
+}
+
+// missing says what is missing, what names it, and what to do.
+func (k *Keeper) missing(m *clusters.Member, user User, ref fluxv1alpha2.Reference, source client.Object) string {
+	offer := hubobjects.OfferOf(user.key(ref.Kind, ref.Name), source)
+	text := fmt.Sprintf("%s %s, named by %s, is missing: %s", ref.Kind, ref.Name, namedBy(ref), offer.Refused)
+	if k.IsHub(m, user.Namespace) {
+		return text + ": create it there"
+	}
+	return fmt.Sprintf("%s, and namespace %s of the member none of its own: %s, or create one on the member", text, m.TargetNamespace(user.Namespace), offer.Remedy)
+}
+
+func missingKeys(m *clusters.Member, user User, ref fluxv1alpha2.Reference, ofHub bool, keys []string) string {
+	where := fmt.Sprintf("namespace %s of the hub", user.Namespace)
+	if !ofHub {
+		where = fmt.Sprintf("namespace %s of the member", m.TargetNamespace(user.Namespace))
+	}
+	return fmt.Sprintf("%s %s in %s, named by %s, has no key %s: add it there, or correct the field",
+		ref.Kind, ref.Name, where, namedBy(ref), strings.Join(keys, ", "))
+}
+
+// namedBy are the first fields that name a reference.
+func namedBy(ref fluxv1alpha2.Reference) string { return sanitize.Names(ref.Fields, 3) }
