@@ -12,7 +12,6 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/runs"
-	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // outcome is what became of a step on a member.
@@ -120,11 +119,4 @@ func describeAdjustment(t *plan.Target) string {
 	default:
 		return fmt.Sprintf("resized from %d to %d pods", t.Observed.Job.Size, t.Size)
 	}
-}
-
-// podLeftError says that a pod of an earlier run is still on the member.
-type podLeftError struct{ pod string }
-
-func (e *podLeftError) Error() string {
-	return "pod " + sanitize.Text(e.pod, 253) + " of an earlier run is still on the member; waiting until it is gone"
 }

@@ -7,10 +7,8 @@ import (
 	"sync"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -18,11 +16,9 @@ import (
 	"github.com/minifleet/minifleet/controllers/fleetminicluster/references"
 	"github.com/minifleet/minifleet/controllers/internal/allowance"
 	"github.com/minifleet/minifleet/internal/eviction"
-	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/grant"
 	"github.com/minifleet/minifleet/internal/nodeusage"
 	"github.com/minifleet/minifleet/internal/plan"
-	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
@@ -174,65 +170,6 @@ func (c *reconciliation) readExit(ctx context.Context, m *clusters.Member, job *
 		Pod: sanitize.Text(exit.Pod, 253), Container: sanitize.Text(exit.Container, 63), ExitCode: exit.ExitCode,
 		Reason: sanitize.Text(exit.Reason, 100), Message: sanitize.Text(exit.Message, maxExitMessage),
 	}}
-}
-
-// problemOf says what a member refused, or, in unreachable, that it did not answer.
-func problemOf(err error) (failed, unreachable *rollup.Problem) {
-	message := sanitize.Text(clusters.Explain(err), sanitize.MaxMessage)
-	var conflict *clusters.Conflict
-	var reference *references.Error
-	switch {
-	case errors.As(err, &reference):
-		return &rollup.Problem{Reason: reference.Reason, Message: message}, nil
-	case errors.As(err, &conflict):
-		return &rollup.Problem{Reason: v1alpha1.ReasonConflict, Message: message}, nil
-	case clusters.Unanswered(err):
-		return nil, &rollup.Problem{Reason: v1alpha1.ReasonMemberUnreachable, Message: message}
-	default:
-		return &rollup.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: message}, nil
-	}
-}
-
-// onlyOthersCanFix says whether an error stays until somebody else removes its cause.
-func onlyOthersCanFix(err error) bool {
-	var conflict *clusters.Conflict
-	var reference *references.Error
-	return errors.As(err, &conflict) || errors.As(err, &reference)
-}
-
-// observe reduces a Job to what rules and status need; nil stays nil.
-func observe(job *batchv1.Job) *runs.Job {
-	if job == nil {
-		return nil
-	}
-	size := ptr.Deref(job.Spec.Completions, 0)
-	j := &runs.Job{
-		UID: string(job.UID), RunID: fleet.RunID(job.Labels),
-		Digest: sanitize.Text(job.Annotations[v1alpha1.AnnotationRunDigest], 64), RerunAt: sanitize.Text(job.Annotations[v1alpha1.AnnotationRunToken], 253),
-		Deleting: !job.DeletionTimestamp.IsZero(), CompletionTime: job.Status.CompletionTime, StartTime: job.Status.StartTime,
-		Size: size, Suspended: ptr.Deref(job.Spec.Suspend, false),
-		SuspendedByUs: clusters.SuspendedByUs(job), Unreleased: clusters.Unreleased(job),
-		Pods: v1alpha1.PodCounts{
-			Desired: size, Active: job.Status.Active, Ready: ptr.Deref(job.Status.Ready, 0),
-			Succeeded: job.Status.Succeeded, Failed: job.Status.Failed,
-		},
-	}
-	for _, condition := range job.Status.Conditions {
-		if condition.Status != corev1.ConditionTrue {
-			continue
-		}
-		switch condition.Type {
-		case batchv1.JobComplete:
-			j.Finished, j.Succeeded = true, true
-			j.Message = fmt.Sprintf("%d of %d pods succeeded", job.Status.Succeeded, size)
-		case batchv1.JobFailed:
-			j.Finished, j.Message = true, sanitize.Text(condition.Reason+": "+condition.Message, 500)
-			t := condition.LastTransitionTime
-			j.CompletionTime = &t
-		default:
-		}
-	}
-	return j
 }
 
 // checkReferences finds out whether everything that the MiniCluster references is on a member, or can be brought.

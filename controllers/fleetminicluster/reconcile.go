@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/controllers/internal/retry"
@@ -25,21 +25,35 @@ const (
 	maxReads = 20
 )
 
-// errStale says that the cache is behind the hub: the decision was made on what is not so any more.
-var errStale = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("fleetminiclusters").GroupResource(), "", errors.New("the cache is behind the hub"))
+// Reconcile brings one FleetMiniCluster forward as far as it goes without waiting.
+func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
+	defer r.InFlight.Start()()
+	fmc := &v1alpha1.FleetMiniCluster{}
+	if err := r.Client.Get(ctx, req.NamespacedName, fmc); err != nil {
+		if apierrors.IsNotFound(err) {
+			err = r.forget(ctx, req.NamespacedName)
+		}
+		return reconcile.Result{}, err
+	}
+	fmc = r.expectations.Newest(fmc)
+	if !fmc.DeletionTimestamp.IsZero() {
+		r.wake(r.queue.Dequeue(req.NamespacedName))
+		return r.finalize(ctx, fmc)
+	}
+	if controllerutil.AddFinalizer(fmc, v1alpha1.Finalizer) {
+		// Before anything is created on a member, so that nothing can be left behind there.
+		if err := r.Client.Update(ctx, fmc); err != nil {
+			return retry.OnConflict(err)
+		}
+	}
+	return r.reconcile(ctx, fmc)
+}
 
-// reconciliation is one reconciliation of a FleetMiniCluster.
-type reconciliation struct {
-	*Reconciler
-
-	snapshot *plan.Snapshot
-	members  members
-	decision *plan.Decision
-	round    plan.Round
-	events   []plan.Event
-	// again is when to reconcile again although nothing happens; 0: not.
-	again       time.Duration
-	certificate certificate
+// forget drops what is remembered of a FleetMiniCluster that was deleted, and removes what has come to members since.
+func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error {
+	r.wake(r.queue.Release(key))
+	r.probes.Forget(key)
+	return errors.Join(r.references.ReleaseDeleted(ctx, key), r.removeAllStale(ctx, key))
 }
 
 // reconcile brings a FleetMiniCluster forward that is not being deleted.
@@ -72,11 +86,6 @@ func staleOr(err error) (reconcile.Result, error) {
 	}
 	return reconcile.Result{}, err
 }
-
-func (c *reconciliation) key() queue.Key { return client.ObjectKeyFromObject(c.snapshot.Object) }
-
-// requeueAfter asks for another reconciliation after d, or sooner; 0 asks for nothing.
-func (c *reconciliation) requeueAfter(d time.Duration) { c.again = plan.After(c.again, d) }
 
 // decide makes the decision, reads what it asks for, and reserves the room that it takes.
 func (c *reconciliation) decide(ctx context.Context) error {
@@ -176,12 +185,6 @@ func (c *reconciliation) execute(ctx context.Context) error {
 
 func sameRun(a, b v1alpha1.Run) bool { return a.ID == b.ID && a.State == b.State }
 
-// tell has events sent once the status is written. They are told once.
-func (c *reconciliation) tell(events []plan.Event) {
-	c.events = append(c.events, events...)
-	c.round.Events = nil
-}
-
 // next makes the next round, and takes over what it makes of the ledger.
 func (c *reconciliation) next(ctx context.Context) error {
 	for range maxReads {
@@ -213,13 +216,6 @@ func (c *reconciliation) admit(targets []plan.Target) {
 	}
 }
 
-// learn changes what is known of a member.
-func (c *reconciliation) learn(member string, change func(*plan.Facts)) {
-	f := c.snapshot.Facts[member]
-	change(&f)
-	c.snapshot.Facts[member] = f
-}
-
 // adopt takes over a round. Members of which the ledger tells something else now are to be observed anew.
 func (c *reconciliation) adopt(round plan.Round) {
 	before := c.round.Ledger
@@ -240,20 +236,6 @@ func (c *reconciliation) adopt(round plan.Round) {
 			}
 		})
 	}
-}
-
-// upToDate makes sure that the cache is not behind the hub, before something is done that the ledger in it calls for,
-// or is taken away or put back that a run which has begun since may need.
-func (c *reconciliation) upToDate(ctx context.Context) error {
-	var now metav1.PartialObjectMetadata
-	now.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("FleetMiniCluster"))
-	if err := c.APIReader.Get(ctx, c.key(), &now); err != nil {
-		return err
-	}
-	if now.UID != c.snapshot.Object.UID || now.ResourceVersion != c.snapshot.Object.ResourceVersion {
-		return errStale
-	}
-	return nil
 }
 
 // updateQueue brings the queue in line with the ledger that was just written, and wakes those whom it concerns.

@@ -4,33 +4,26 @@
 // on members, and one status per FleetMiniCluster. Each reconciliation reads a snapshot, asks package plan what is to be
 // done, does it, and writes the status once:
 //
-//	snapshot.go     what the hub and the connections say
-//	read.go         what is read of members, as far as the plan asks for it
 //	reconcile.go    plan, reserve, write the ledger, execute, until nothing more is to be done
-//	execute.go      steps on members: create, adjust, delete, clean up
-//	start.go        the creation of a run
-//	upkeep.go       what is seen to beside a run: drift, services, what is left after its end
-//	health.go       why pods of live runs are not ready
+//	snapshot.go     what the hub and the connections say
+//	read.go         what is read of members, as far as the plan asks for it; job.go reduces a Job, errors.go an error
+//	execute.go      steps on members: create (start.go), adjust, delete, clean up
+//	upkeep.go       what is seen to beside a run: drift, services, what is left after its end; health.go asks why pods are
+//	                not ready
 //	references      a package: Secrets and ConfigMaps that the MiniCluster names
 //	status.go       the one write of the status, and its events
 //	finalize.go     deletion; orphan.go writes down what it cannot remove
 //	stale.go        Jobs of stale requests
 //	watches.go      what leads to a reconciliation
+//	reconciler.go   what lives as long as the controller; reconciliation.go, as long as one reconciliation
 package fleetminicluster
 
 import (
-	"context"
-	"errors"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
@@ -40,7 +33,6 @@ import (
 	"github.com/minifleet/minifleet/controllers/internal/hubobjects"
 	"github.com/minifleet/minifleet/controllers/internal/inflight"
 	"github.com/minifleet/minifleet/controllers/internal/probes"
-	"github.com/minifleet/minifleet/controllers/internal/retry"
 	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/queue"
 )
@@ -92,37 +84,6 @@ func New(o Options) *Reconciler {
 // origin is what marks everything of a FleetMiniCluster on members.
 func (r *Reconciler) origin(fmc *v1alpha1.FleetMiniCluster) fleet.Origin {
 	return fleet.Origin{HubUID: r.HubUID, Owner: fmc.Namespace + "/" + fmc.Name, OwnerUID: string(fmc.UID)}
-}
-
-// Reconcile brings one FleetMiniCluster forward as far as it goes without waiting.
-func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
-	defer r.InFlight.Start()()
-	fmc := &v1alpha1.FleetMiniCluster{}
-	if err := r.Client.Get(ctx, req.NamespacedName, fmc); err != nil {
-		if apierrors.IsNotFound(err) {
-			err = r.forget(ctx, req.NamespacedName)
-		}
-		return reconcile.Result{}, err
-	}
-	fmc = r.expectations.Newest(fmc)
-	if !fmc.DeletionTimestamp.IsZero() {
-		r.wake(r.queue.Dequeue(req.NamespacedName))
-		return r.finalize(ctx, fmc)
-	}
-	if controllerutil.AddFinalizer(fmc, v1alpha1.Finalizer) {
-		// Before anything is created on a member, so that nothing can be left behind there.
-		if err := r.Client.Update(ctx, fmc); err != nil {
-			return retry.OnConflict(err)
-		}
-	}
-	return r.reconcile(ctx, fmc)
-}
-
-// forget drops what is remembered of a FleetMiniCluster that was deleted, and removes what has come to members since.
-func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error {
-	r.wake(r.queue.Release(key))
-	r.probes.Forget(key)
-	return errors.Join(r.references.ReleaseDeleted(ctx, key), r.removeAllStale(ctx, key))
 }
 
 // user is a FleetMiniCluster as the user of copies on members.
