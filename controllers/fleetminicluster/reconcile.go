@@ -242,6 +242,9 @@ func (c *reconciliation) adopt(round plan.Round) {
 func (c *reconciliation) updateQueue() {
 	reservations, entry := c.round.Reservations(c.snapshot, c.decision)
 	c.wake(c.queue.Update(c.key(), reservations, entry))
+	if entry != nil && c.snapshot.Queue.Pending == nil {
+		c.requeueAfter(plan.Soon) // room that was released before it stood in the line was told to nobody
+	}
 	c.requeueAfter(c.decision.WaitInterval())
 }
 
