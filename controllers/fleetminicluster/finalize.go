@@ -86,7 +86,8 @@ func (r *Reconciler) cleanMembers(ctx context.Context, fmc *v1alpha1.FleetMiniCl
 		waiting []pending
 		errs    []error
 	)
-	for _, name := range append(plan.MayHold(fmc), r.holding(ctx, fmc)...) {
+	known := plan.MayHold(fmc)
+	for _, name := range append(known, r.holding(ctx, fmc, known)...) {
 		wg.Go(func() {
 			w, err := r.cleanMember(ctx, fmc, name)
 			mu.Lock()

@@ -42,7 +42,11 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 		m.Connection = r.connection(list.Items[i].Name, fmc.Namespace, connected)
 		s.Members = append(s.Members, m)
 	}
-	for _, name := range r.holding(ctx, fmc) {
+	known := plan.MayHold(fmc)
+	if fmc.Status.Placement != nil {
+		known = append(known, fmc.Status.Placement.Clusters...)
+	}
+	for _, name := range r.holding(ctx, fmc, known) {
 		s.Facts[name] = plan.Facts{Holding: true}
 	}
 	return s, connected, nil
@@ -63,14 +67,9 @@ func (r *Reconciler) connection(name, namespace string, connected members) plan.
 	return c
 }
 
-// holding are members on which nothing of a FleetMiniCluster is known to be, and on which the caches show a Job of it:
-// each was registered anew, with a run that was given up meanwhile, or a stale request has made it after everything was
+// holding are members but those known to have something of a FleetMiniCluster on which the caches show a Job of it: each was registered anew, with a run that was given up meanwhile, or a stale request has made it after everything was
 // removed there. They are in the ledger.
-func (r *Reconciler) holding(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) []string {
-	known := plan.MayHold(fmc)
-	if fmc.Status.Placement != nil {
-		known = append(known, fmc.Status.Placement.Clusters...)
-	}
+func (r *Reconciler) holding(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, known []string) []string {
 	var names []string
 	for i := range fmc.Status.Runs {
 		m, err := r.Provider.Member(fmc.Status.Runs[i].Cluster)
