@@ -51,6 +51,9 @@ type Queue struct {
 	// version counts, by member, the changes that leave less room for others.
 	version map[string]int
 	pending map[Key]Entry
+	// newer are those that changed before the queue was restored, which may have been listed for that already: whether
+	// that was about their reservations as well, or only about the line.
+	newer map[Key]bool
 	// known are the members whose room has been known since they were connected; asking are those who could not
 	// be told of a member's room because it was not known yet.
 	known  map[string]any
@@ -61,7 +64,7 @@ type Queue struct {
 func New() *Queue {
 	return &Queue{
 		reserved: map[string]map[Key]Reservation{}, version: map[string]int{}, pending: map[Key]Entry{},
-		known: map[string]any{}, asking: map[string]map[Key]bool{},
+		newer: map[Key]bool{}, known: map[string]any{}, asking: map[string]map[Key]bool{},
 	}
 }
 
@@ -87,17 +90,23 @@ func (q *Queue) Restore(now time.Time, load func() ([]Restored, error)) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, r := range all {
-		for member, reservation := range r.Reservations {
-			if _, ok := q.reserved[member][r.Key]; !ok {
-				q.set(member, r.Key, reservation)
-			}
-		}
-		if r.Entry != nil {
-			q.pending[r.Key] = *r.Entry
+		q.restore(r)
+	}
+	q.restored, q.since, q.newer = true, now, nil
+	return nil
+}
+
+// restore puts down what is not newer in the queue. The queue is locked.
+func (q *Queue) restore(r Restored) {
+	reservations, line := q.newer[r.Key]
+	for member, reservation := range r.Reservations {
+		if _, ok := q.reserved[member][r.Key]; !ok && !reservations {
+			q.set(member, r.Key, reservation)
 		}
 	}
-	q.restored, q.since = true, now
-	return nil
+	if r.Entry != nil && !line {
+		q.pending[r.Key] = *r.Entry
+	}
 }
 
 // Since is when the queue was restored: soon after the hub has started.
@@ -221,6 +230,9 @@ func (q *Queue) Reserve(key Key, requests []Request) bool {
 func (q *Queue) Update(key Key, reservations map[string]Reservation, entry *Entry) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if !q.restored {
+		q.newer[key] = true
+	}
 	var affected []string
 	for member, all := range q.reserved {
 		if _, ok := reservations[member]; ok {
@@ -251,6 +263,9 @@ func (r Reservation) same(o Reservation) bool {
 func (q *Queue) Dequeue(key Key) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if _, ok := q.newer[key]; !q.restored && !ok {
+		q.newer[key] = false
+	}
 	return q.enqueue(key, nil)
 }
 
