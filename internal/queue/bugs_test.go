@@ -3,6 +3,7 @@ package queue_test
 import (
 	"testing"
 
+	"github.com/minifleet/minifleet/internal/fit"
 	"github.com/minifleet/minifleet/internal/queue"
 )
 
@@ -36,4 +37,30 @@ func TestRestoreKeepsEntriesThatAreNewer(t *testing.T) {
 	}))
 	newer := entry("a", 5, 1, gang(2))
 	equal(t, &newer, q.Pending(key("a")))
+}
+
+// An update that changes only the pod of services beside a gang is an update.
+func TestUpdateOfServices(t *testing.T) {
+	cases := map[string]struct{ before, after fit.Gang }{
+		"none before": {gang(4), beside(gang(4), "1")},
+		"none after":  {beside(gang(4), "1"), gang(4)},
+		"larger":      {beside(gang(4), "1"), beside(gang(4), "3")},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			q := queue.New()
+			reserve(q, "a", reservations{"alpine": {Gang: c.before}})
+			equal(t, []string{"alpine"}, reserve(q, "a", reservations{"alpine": {Gang: c.after}}))
+			equal(t, reservations{"alpine": {Gang: c.after}}, q.Reservations(key("a")))
+		})
+	}
+}
+
+// A pod of services that needs more takes room from others, too.
+func TestReserveSinceServicesGrew(t *testing.T) {
+	q, room := queue.New(), newMember(node("a", "9", nil)).Room()
+	reserve(q, "b", reservations{"alpine": {Gang: beside(gang(4), "1")}})
+	v, theirs := q.View("alpine", room, key("self")), q.View("alpine", room, key("b"))
+	equal(t, true, q.Reserve(key("b"), []queue.Request{request(theirs, beside(gang(4), "5"))}))
+	equal(t, false, q.Reserve(key("self"), []queue.Request{request(v, gang(4))}))
 }

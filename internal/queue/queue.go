@@ -37,7 +37,15 @@ type Reservation struct {
 // grows says whether a reservation takes more than the one before it.
 func (r Reservation) grows(before Reservation) bool {
 	return r.Gang.Pod.Key != before.Gang.Pod.Key || r.Gang.Size-r.Succeeded > before.Gang.Size-before.Succeeded ||
-		(r.Gang.Beside != nil) != (before.Gang.Beside != nil)
+		besideKey(r.Gang) != besideKey(before.Gang)
+}
+
+// besideKey is that of the pod of services beside a gang, empty where it has none.
+func besideKey(g fit.Gang) string {
+	if g.Beside == nil {
+		return ""
+	}
+	return g.Beside.Key
 }
 
 // Queue is the reservations and the line of a fleet.
@@ -256,7 +264,8 @@ func (q *Queue) Update(key Key, reservations map[string]Reservation, entry *Entr
 }
 
 func (r Reservation) same(o Reservation) bool {
-	return r.Run == o.Run && r.Succeeded == o.Succeeded && r.Gang.Size == o.Gang.Size && r.Gang.Pod.Key == o.Gang.Pod.Key
+	return r.Run == o.Run && r.Succeeded == o.Succeeded && r.Gang.Size == o.Gang.Size && r.Gang.Pod.Key == o.Gang.Pod.Key &&
+		besideKey(r.Gang) == besideKey(o.Gang)
 }
 
 // Dequeue takes a FleetMiniCluster out of the line. It returns the members where that gives others a turn.
