@@ -64,3 +64,25 @@ func TestReserveSinceServicesGrew(t *testing.T) {
 	equal(t, true, q.Reserve(key("b"), []queue.Request{request(theirs, beside(gang(4), "5"))}))
 	equal(t, false, q.Reserve(key("self"), []queue.Request{request(v, gang(4))}))
 }
+
+// What others have reserved is never shown as free, though their pods differ: each fitted when it was reserved.
+func TestViewOfReservedPodsThatDiffer(t *testing.T) {
+	cases := map[string]struct{ first, second fit.Gang }{
+		"in size":                {gang(1, cpu("8")), gang(8)},
+		"in the nodes they take": {gang(8, on(ssd)), gang(8)},
+		"services beside a gang": {beside(gang(8), "8"), gang(0)},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			q, room := queue.New(), newMember(node("a", "8", ssd), node("b", "8", nil)).Room()
+			for name, g := range map[string]fit.Gang{"b": c.first, "c": c.second} {
+				reserve(q, name, reservations{"alpine": {Gang: g}})
+			}
+			for node, n := range freeCores(q.View("alpine", room, key("self"))) {
+				if n > 0 {
+					t.Errorf("%d cores of %s are shown as free", n, node)
+				}
+			}
+		})
+	}
+}

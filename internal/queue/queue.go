@@ -9,7 +9,9 @@
 package queue
 
 import (
+	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -205,10 +207,25 @@ func (q *Queue) free(member string, room *nodeusage.Room, self Key) []fleet.Node
 			hold(*r.Gang.Beside, 1-scheduled.Services)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(held)) {
+	for _, key := range pickiestFirst(nodes, pods) {
 		fit.Reserve(nodes, pods[key], held[key])
 	}
 	return nodes
+}
+
+// pickiestFirst are the keys of pods, those first of which the fewest fit. Others would be spread over the room that
+// only these can have, which then seemed to need none.
+func pickiestFirst(nodes []fleet.Node, pods map[string]fit.Pod) []string {
+	keys := slices.Sorted(maps.Keys(pods))
+	if len(keys) < 2 {
+		return keys
+	}
+	places := map[string]int{}
+	for key, pod := range pods {
+		places[key] = fit.Check(nodes, fit.Gang{Pod: pod, Size: math.MaxInt}).Pods
+	}
+	slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(places[a], places[b]) })
+	return keys
 }
 
 // Request asks for a reservation that was decided on with a view.
