@@ -36,7 +36,8 @@ func run(id string, state v1alpha1.RunState, change ...func(*v1alpha1.Run)) v1al
 
 func on(member string) func(*v1alpha1.Run) { return func(r *v1alpha1.Run) { r.Cluster = member } }
 
-func digest(d string) func(*v1alpha1.Run) { return func(r *v1alpha1.Run) { r.Digest = d } }
+// outdated makes a run one for what was wanted before.
+func outdated(r *v1alpha1.Run) { r.Digest = "0" }
 
 func attempt(n int32) func(*v1alpha1.Run) { return func(r *v1alpha1.Run) { r.Attempt = n } }
 

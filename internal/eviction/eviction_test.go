@@ -27,7 +27,7 @@ func TestDrained(t *testing.T) {
 		"a live run":                           {runs.Ledger{run("a", v1alpha1.RunRunning)}, member("alpine", drain), why("is drained (annotation minifleet.dev/drain)")},
 		"a run that is about to start":         {runs.Ledger{run("a", v1alpha1.RunStarting)}, member("alpine", drain), why("is drained (annotation minifleet.dev/drain)")},
 		"a run that is being stopped":          {runs.Ledger{run("a", v1alpha1.RunStopping)}, member("alpine", drain), why("is drained (annotation minifleet.dev/drain)")},
-		"a run for what was wanted before":     {runs.Ledger{run("a", v1alpha1.RunRunning, digest("0"))}, member("alpine", drain), why("is drained (annotation minifleet.dev/drain)")},
+		"a run for what was wanted before":     {runs.Ledger{run("a", v1alpha1.RunRunning, outdated)}, member("alpine", drain), why("is drained (annotation minifleet.dev/drain)")},
 		"a member that is deleted, to drain":   {runs.Ledger{run("a", v1alpha1.RunRunning)}, member("alpine", deleted(v1alpha1.DeletionDrain)), why("is being deleted (deletionPolicy: Drain)")},
 		"a member that is deleted, to block":   {runs.Ledger{run("a", v1alpha1.RunRunning)}, member("alpine", deleted(v1alpha1.DeletionBlock)), none},
 		"a member that is deleted, to orphan":  {runs.Ledger{run("a", v1alpha1.RunRunning)}, member("alpine", deleted(v1alpha1.DeletionOrphan)), none},
@@ -94,12 +94,12 @@ func TestAvoid(t *testing.T) {
 		"it was changed":                   {run("a", v1alpha1.RunReplaced, stopped(v1alpha1.StopChanged)), wanted(), ""},
 		"it was declared":                  {run("a", v1alpha1.RunReplaced, stopped(v1alpha1.StopDeclaredGone)), wanted(), ""},
 		"elsewhere":                        {run("a", v1alpha1.RunReplaced, stopped(v1alpha1.StopNotStarted), on("basalt")), wanted(), ""},
-		"for something else":               {run("a", v1alpha1.RunReplaced, stopped(v1alpha1.StopNotStarted), digest("0")), wanted(), ""},
+		"for something else":               {run("a", v1alpha1.RunReplaced, stopped(v1alpha1.StopNotStarted), outdated), wanted(), ""},
 		"for another rerun":                {run("a", v1alpha1.RunReplaced, stopped(v1alpha1.StopNotStarted)), wanted(token("again")), ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			equal(t, c.want, eviction.Avoid(runs.Ledger{run("0", v1alpha1.RunSucceeded, digest("0")), c.run, run("z", v1alpha1.RunRunning)}, c.wanted, "alpine"))
+			equal(t, c.want, eviction.Avoid(runs.Ledger{run("0", v1alpha1.RunSucceeded, outdated), c.run, run("z", v1alpha1.RunRunning)}, c.wanted, "alpine"))
 		})
 	}
 	equal(t, "", eviction.Avoid(nil, wanted(), "alpine"))
@@ -126,8 +126,8 @@ func TestAttempt(t *testing.T) {
 		"one changed elsewhere":                   {runs.Ledger{evicted(v1alpha1.StopChanged, 1)}, retries, 0},
 		"a failed one, and one drained with more": {runs.Ledger{evicted(v1alpha1.StopDrained, 3), failed}, retries, 3},
 		"a failed one, and one drained with less": {runs.Ledger{evicted(v1alpha1.StopDrained, 1), failed}, retries, 2},
-		"one drained, for something else":         {runs.Ledger{evicted(v1alpha1.StopDrained, 2, digest("0"))}, retries, 0},
-		"one drained, before something else":      {runs.Ledger{evicted(v1alpha1.StopDrained, 2), run("x", v1alpha1.RunSucceeded, digest("0"), on("basalt"))}, retries, 0},
+		"one drained, for something else":         {runs.Ledger{evicted(v1alpha1.StopDrained, 2, outdated)}, retries, 0},
+		"one drained, before something else":      {runs.Ledger{evicted(v1alpha1.StopDrained, 2), run("x", v1alpha1.RunSucceeded, outdated, on("basalt"))}, retries, 0},
 		"several drained, one after the other":    {runs.Ledger{evicted(v1alpha1.StopDrained, 2), evicted(v1alpha1.StopDrained, 1)}, retries, 2},
 		"one that runs elsewhere":                 {runs.Ledger{run("r", v1alpha1.RunRunning, attempt(2), on("basalt"))}, retries, 0},
 	}

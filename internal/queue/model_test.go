@@ -77,7 +77,7 @@ func (w *race) fits(r *racer, name string) bool {
 // mayRun says that a racer has a run before it, on one member at least.
 func (w *race) mayRun(r *racer) bool { return !r.over && (w.fits(r, "alpine") || w.fits(r, "basalt")) }
 
-// left is what others leave of a member to a racer.
+// left is what others do not take of a member.
 func (w *race) left(self *racer, name string) int {
 	n := w.cores[name]
 	for _, r := range w.racers {
