@@ -163,7 +163,7 @@ func (b *bench) onePush(ctx context.Context, name string, n int, counts bool) (t
 	var start time.Time
 	err = b.timed(func() error {
 		start = time.Now()
-		if err := r.look(ctx); err != nil {
+		if err := r.fetch(ctx); err != nil {
 			return err
 		}
 		events, err = b.trail.until(ctx, "the Jobs", func(all []event) bool { return len(jobs(all)) >= n })
@@ -194,7 +194,7 @@ func (b *bench) onePush(ctx context.Context, name string, n int, counts bool) (t
 	if counts {
 		b.report.tally(n, events, rest)
 		b.report.stages("many", start, append(events, rest...))
-		b.report.Passes = append(b.report.Passes, (after.sum(reconcileTotal, ofFleet)-reconciles.sum(reconcileTotal, ofFleet))/float64(n))
+		b.report.Reconciliations = append(b.report.Reconciliations, (after.sum(reconcileTotal, ofFleet)-reconciles.sum(reconcileTotal, ofFleet))/float64(n))
 	}
 	return last.Sub(start), nil
 }
@@ -235,7 +235,7 @@ func jobs(events []event) []event {
 	return out
 }
 
-// removeFleet deletes the GitSource and all MiniClusters, and waits until they are gone.
+// removeFleet deletes the GitSource and all MiniClusters, and waits until none is left.
 func (b *bench) removeFleet(ctx context.Context) error {
 	if err := b.hub.DeleteAllOf(ctx, &v1alpha1.GitSource{}, client.InNamespace(fleetNamespace)); err != nil {
 		return err
@@ -243,7 +243,7 @@ func (b *bench) removeFleet(ctx context.Context) error {
 	if err := b.hub.DeleteAllOf(ctx, &v1alpha1.FleetMiniCluster{}, client.InNamespace(fleetNamespace)); err != nil {
 		return err
 	}
-	err := b.eventually(ctx, "the MiniClusters to be gone", func(ctx context.Context) (bool, error) {
+	err := b.eventually(ctx, "the MiniClusters to be deleted", func(ctx context.Context) (bool, error) {
 		var left v1alpha1.FleetMiniClusterList
 		err := b.hub.List(ctx, &left, client.InNamespace(fleetNamespace), client.Limit(1))
 		return len(left.Items) == 0, err
@@ -271,7 +271,7 @@ func (b *bench) single(ctx context.Context) error {
 			return err
 		}
 		start := time.Now()
-		if err := b.standing.look(ctx); err != nil {
+		if err := b.standing.fetch(ctx); err != nil {
 			return err
 		}
 		events, err := b.trail.until(ctx, "the Job of "+name, func(all []event) bool { return len(jobs(all)) > 0 })
@@ -299,13 +299,13 @@ func (b *bench) single(ctx context.Context) error {
 	return b.clearFloor(ctx)
 }
 
-// idle makes the hub look at a repository in which nothing has changed.
+// idle makes the hub fetch a repository in which nothing has changed.
 func (b *bench) idle(ctx context.Context) error {
 	if _, err := b.trail.quiet(ctx, still); err != nil {
 		return err
 	}
 	const seconds = "controller_runtime_reconcile_time_seconds_sum"
-	var floors, looks []time.Duration
+	var floors, fetches []time.Duration
 	var members, writes, gitRequests []float64
 	for range max(b.options.runs, 5) {
 		before, err := b.metrics(ctx)
@@ -313,7 +313,7 @@ func (b *bench) idle(ctx context.Context) error {
 			return err
 		}
 		b.git.ResetRequests()
-		if err := b.standing.look(ctx); err != nil {
+		if err := b.standing.fetch(ctx); err != nil {
 			return err
 		}
 		events, err := b.trail.quiet(ctx, still)
@@ -325,22 +325,22 @@ func (b *bench) idle(ctx context.Context) error {
 			return err
 		}
 		if n := after.sum(reconcileTotal, ofSource) - before.sum(reconcileTotal, ofSource); n != 1 {
-			return fmt.Errorf("the source was looked at %g times", n)
+			return fmt.Errorf("the source was reconciled %g times", n)
 		}
 		toMembers, toHub := idleRequests(events)
 		members, writes = append(members, toMembers), append(writes, toHub)
 		gitRequests = append(gitRequests, float64(len(b.git.Requests())))
-		looks = append(looks, time.Duration((after.sum(seconds, ofSource)-before.sum(seconds, ofSource))*float64(time.Second)))
+		fetches = append(fetches, time.Duration((after.sum(seconds, ofSource)-before.sum(seconds, ofSource))*float64(time.Second)))
 		floor, err := listRefs(ctx, b.git.URL(b.standing.name))
 		if err != nil {
 			return err
 		}
 		floors = append(floors, floor)
 	}
-	b.report.row(fmt.Sprintf("a look that finds nothing new, %d MiniClusters", b.options.n), "p50", looks, "one ls-remote", floors, quantile(0.5))
-	b.report.count("requests to members in such a look", members)
-	b.report.count("writes to the hub in such a look", writes)
-	b.report.count("requests to Git in such a look", gitRequests)
+	b.report.row(fmt.Sprintf("a fetch that finds nothing new, %d MiniClusters", b.options.n), "p50", fetches, "one ls-remote", floors, quantile(0.5))
+	b.report.count("requests to members in such a fetch", members)
+	b.report.count("writes to the hub in such a fetch", writes)
+	b.report.count("requests to Git in such a fetch", gitRequests)
 	return nil
 }
 
@@ -361,7 +361,7 @@ func idleRequests(events []event) (members, writes float64) {
 // restart ends the controller and starts it again.
 func (b *bench) restart(ctx context.Context) error {
 	var floors, restarts []time.Duration
-	var writes, passes []float64
+	var writes, reconciliations []float64
 	for range b.options.runs {
 		if err := b.controller.Stop(); err != nil {
 			return err
@@ -380,11 +380,11 @@ func (b *bench) restart(ctx context.Context) error {
 		if err := b.controller.Start(); err != nil {
 			return err
 		}
-		took, n, err := b.settled(ctx, start)
+		took, n, err := b.allReconciled(ctx, start)
 		if err != nil {
 			return err
 		}
-		passes = append(passes, n)
+		reconciliations = append(reconciliations, n)
 		events, err := b.trail.quiet(ctx, still)
 		if err != nil {
 			return err
@@ -400,30 +400,30 @@ func (b *bench) restart(ctx context.Context) error {
 		b.say("restart: %s, %g writes", milliseconds(took), sent)
 		floors, restarts, writes = append(floors, floor), append(restarts, took), append(writes, sent)
 	}
-	b.report.row(fmt.Sprintf("restart with %d MiniClusters, to the last of them seen to", b.options.n), "p50", restarts, "LIST of all caches at once", floors, quantile(0.5))
+	b.report.row(fmt.Sprintf("restart with %d MiniClusters, to the last of them reconciled", b.options.n), "p50", restarts, "LIST of all caches at once", floors, quantile(0.5))
 	b.report.count("writes in a restart", writes)
 	var fleet v1alpha1.FleetMiniClusterList
 	if err := b.hub.List(ctx, &fleet); err != nil {
 		return err
 	}
-	b.report.count(fmt.Sprintf("reconciliations of %d MiniClusters in a restart", len(fleet.Items)), passes)
+	b.report.count(fmt.Sprintf("reconciliations of %d MiniClusters in a restart", len(fleet.Items)), reconciliations)
 	return b.weigh(ctx, fmt.Sprintf("%d MiniClusters, after a restart", b.options.n))
 }
 
-// settled returns when, after start, the last MiniCluster was seen to: when the controller's count of passes
-// last changed before it stood still, with nothing waiting. It returns that count, too.
-func (b *bench) settled(ctx context.Context, start time.Time) (took time.Duration, passes float64, err error) {
+// allReconciled returns when, after start, the last MiniCluster was reconciled: when the controller's count of
+// reconciliations last changed before it stood still, with nothing waiting. It returns that count, too.
+func (b *bench) allReconciled(ctx context.Context, start time.Time) (took time.Duration, reconciliations float64, err error) {
 	changed := start
-	err = b.eventually(ctx, "the controller to have seen to everything", func(ctx context.Context) (bool, error) {
+	err = b.eventually(ctx, "the controller to have reconciled everything", func(ctx context.Context) (bool, error) {
 		m, err := b.metrics(ctx)
 		if err != nil {
 			return false, nil //nolint:nilerr // it does not answer yet
 		}
-		if now := m.sum(reconcileTotal, ofFleet); now != passes {
-			passes, changed = now, time.Now()
+		if now := m.sum(reconcileTotal, ofFleet); now != reconciliations {
+			reconciliations, changed = now, time.Now()
 		}
 		waiting := m.sum("workqueue_depth", `controller="fleetminicluster"`) + m.sum("controller_runtime_active_workers", ofFleet)
-		return passes >= float64(b.options.n) && waiting == 0 && time.Since(changed) > still, nil
+		return reconciliations >= float64(b.options.n) && waiting == 0 && time.Since(changed) > still, nil
 	})
-	return changed.Sub(start), passes, err
+	return changed.Sub(start), reconciliations, err
 }

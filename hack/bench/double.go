@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// double stands before an API server and passes everything on, but says that it is another cluster: one API
+// double stands before an API server and forwards everything, but says that it is another cluster: one API
 // server can stand for many members, each with connections of its own.
 type double struct {
 	server *httptest.Server

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -92,7 +90,7 @@ func (f *fleet) start(ctx context.Context, root string) error {
 		return err
 	}
 	f.say("a hub and %d members are ready", len(memberNames))
-	address, err := freeAddress()
+	address, err := lab.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -233,16 +231,12 @@ func (f *fleet) stop() error {
 	return errors.Join(errs...)
 }
 
-// logTail is the end of the controller's log, as an error to join to another; nil without any.
+// logTail is the end of the controller's log, as an error to join to another; nil before it was started.
 func (f *fleet) logTail() error {
 	if f.controller == nil {
 		return nil
 	}
-	log, err := os.ReadFile(f.controller.LogPath())
-	if err != nil || len(log) == 0 {
-		return err
-	}
-	return fmt.Errorf("the end of the controller's log:\n%s", log[max(0, len(log)-3000):])
+	return errors.New(f.controller.LogTail())
 }
 
 // eventually asks until the answer is yes.
@@ -272,12 +266,4 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }

@@ -71,7 +71,7 @@ func main() {
 	flag.StringVar(&o.binary, "binary", "", "the program to measure; default: bin/minifleet")
 	flag.StringVar(&o.rows, "rows", defaultRows, "what to measure beside many MiniClusters at once, of "+allRows+"; none: nothing")
 	flag.BoolVar(&o.jobsRun, "job-controllers", false, "let the members' Job controllers run while many MiniClusters are timed")
-	flag.StringVar(&o.keep, "keep", "", "a directory to work in and leave behind, e.g. to read the audit logs")
+	flag.StringVar(&o.keep, "keep", "", "a directory to work in, which is kept, e.g. to read the audit logs")
 	flag.StringVar(&o.auditLevel, "audit-level", "Metadata", "level of the audit logs: Metadata, or with bodies, which costs time, Request or RequestResponse")
 	flag.DurationVar(&o.idleFor, "idle-for", 15*time.Minute, "how long the requests of a resting fleet are counted; watches are renewed every 5 to 10 minutes")
 	flag.IntVar(&o.doubles, "doubles", 20, "how many more members the memory for each is measured with")

@@ -18,12 +18,12 @@ func TestCPUTimeIsUserAndSystemTime(t *testing.T) {
 }
 
 func TestMetricsAreSummedOverLabels(t *testing.T) {
-	const page = metrics(`# HELP passes_total How many passes.
-# TYPE passes_total counter
-passes_total{controller="a",result="success"} 3
-passes_total{controller="a",result="error"} 1
-passes_total{controller="b",result="success"} 1.5e+01
-passes_total_created 7
+	const page = metrics(`# HELP reconciles_total How many reconciliations.
+# TYPE reconciles_total counter
+reconciles_total{controller="a",result="success"} 3
+reconciles_total{controller="a",result="error"} 1
+reconciles_total{controller="b",result="success"} 1.5e+01
+reconciles_total_created 7
 go_goroutines 40
 `)
 	for name, c := range map[string]struct {
@@ -31,12 +31,12 @@ go_goroutines 40
 		labels []string
 		want   float64
 	}{
-		"all":             {metric: "passes_total", want: 19},
-		"one label":       {metric: "passes_total", labels: []string{`controller="a"`}, want: 4},
-		"two labels":      {metric: "passes_total", labels: []string{`controller="a"`, `result="error"`}, want: 1},
+		"all":             {metric: "reconciles_total", want: 19},
+		"one label":       {metric: "reconciles_total", labels: []string{`controller="a"`}, want: 4},
+		"two labels":      {metric: "reconciles_total", labels: []string{`controller="a"`, `result="error"`}, want: 1},
 		"without labels":  {metric: "go_goroutines", want: 40},
-		"a longer name":   {metric: "passes", want: 0},
-		"nothing matches": {metric: "passes_total", labels: []string{`controller="c"`}, want: 0},
+		"a longer name":   {metric: "reconciles", want: 0},
+		"nothing matches": {metric: "reconciles_total", labels: []string{`controller="c"`}, want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := page.sum(c.metric, c.labels...); got != c.want {

@@ -26,8 +26,8 @@ type report struct {
 	// Requests are those of the controller for one MiniCluster, by side and kind: those until the last Job
 	// was created, and those after.
 	Requests []request `json:"requests"`
-	// Passes are the reconciliations of one MiniCluster, by run.
-	Passes []float64 `json:"passes"`
+	// Reconciliations are the reconciliations of one MiniCluster, by run.
+	Reconciliations []float64 `json:"reconciliations"`
 	// Stages are the times from the trigger to each step, by measurement.
 	Stages map[string][]stage `json:"stages"`
 	// CPU is CPU seconds by what was measured and process, of all runs.
@@ -210,7 +210,7 @@ func (r *report) stage(measurement, side, what string, at []time.Duration, took 
 	r.Stages[measurement] = stages
 }
 
-// cpuTime adds what each process has used between two looks.
+// cpuTime adds what each process has used between two readings.
 func (r *report) cpuTime(measurement string, before, after map[string]time.Duration) {
 	if r.CPU[measurement] == nil {
 		r.CPU[measurement] = map[string]float64{}
@@ -293,7 +293,7 @@ func (r *report) writeRows(out io.Writer) {
 }
 
 func (r *report) writeRequests(out io.Writer) {
-	if len(r.Passes) == 0 {
+	if len(r.Reconciliations) == 0 {
 		return
 	}
 	fmt.Fprintln(out, "\nREQUESTS FOR ONE MINICLUSTER\tUNTIL THE LAST JOB\tAFTER\tTOGETHER")
@@ -305,7 +305,7 @@ func (r *report) writeRequests(out io.Writer) {
 	for _, side := range slices.Sorted(maps.Keys(sum)) {
 		fmt.Fprintf(out, "%s: all\t\t\t%.3f\n", side, sum[side])
 	}
-	fmt.Fprintf(out, "reconciliations\t\t\t%.3f\n", median(r.Passes))
+	fmt.Fprintf(out, "reconciliations\t\t\t%.3f\n", median(r.Reconciliations))
 }
 
 func (r *report) writeCPU(out io.Writer) {

@@ -31,8 +31,8 @@ spec:
       limits: {cpu: "4", memory: 2Gi}
 `
 
-// lookAnnotation on a GitSource makes it look at its repository at once, as any change of annotations does.
-const lookAnnotation = "bench.minifleet.dev/look"
+// fetchAnnotation on a GitSource makes it fetch its repository at once, as any change of annotations does.
+const fetchAnnotation = "bench.minifleet.dev/fetch"
 
 // repository is a Git repository, a clone of it, and the GitSource that follows it.
 type repository struct {
@@ -42,7 +42,7 @@ type repository struct {
 }
 
 // newRepository makes a repository with one commit that declares nothing, and waits until the hub has seen it.
-// The GitSource looks once an hour: it is told of each push.
+// The GitSource fetches once an hour: the hub is told of each push.
 func (f *fleet) newRepository(ctx context.Context, name string) (*repository, error) {
 	r := &repository{fleet: f, name: name, clone: filepath.Join(f.dir, "clones", name)}
 	if err := f.git.CreateRepo(name); err != nil {
@@ -74,7 +74,7 @@ func (f *fleet) newRepository(ctx context.Context, name string) (*repository, er
 	if err := f.create(ctx, source); err != nil {
 		return nil, err
 	}
-	return r, f.eventually(ctx, "the first look at the repository", func(ctx context.Context) (bool, error) {
+	return r, f.eventually(ctx, "the first fetch of the repository", func(ctx context.Context) (bool, error) {
 		err := f.hub.Get(ctx, client.ObjectKeyFromObject(source), source)
 		return source.Status.Commit != "", err
 	})
@@ -96,9 +96,9 @@ func (r *repository) push(ctx context.Context, files map[string]string) error {
 	return r.git(ctx, "push", "--quiet", "origin", "HEAD:main")
 }
 
-// look makes the GitSource look at once.
-func (r *repository) look(ctx context.Context) error {
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, lookAnnotation, time.Now().UnixNano())
+// fetch makes the GitSource fetch at once.
+func (r *repository) fetch(ctx context.Context) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, fetchAnnotation, time.Now().UnixNano())
 	source := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Namespace: fleetNamespace, Name: r.name}}
 	return r.fleet.hub.Patch(ctx, source, client.RawPatch(types.MergePatchType, patch))
 }

@@ -31,7 +31,7 @@ const (
 	restingRuns = 15
 	// reconnects is how often a connection is lost and made anew to see what stays behind.
 	reconnects = 8
-	// hungFor is how long a member goes on hanging between two looks at what that costs.
+	// hungFor is how long a member goes on hanging between two measurements of what that costs.
 	hungFor = 90 * time.Second
 	// forever is how long, in seconds, what does not end runs.
 	forever = 1000000
@@ -120,7 +120,7 @@ func (b *resting) populate(ctx context.Context) error {
 	if err := r.push(ctx, files); err != nil {
 		return err
 	}
-	if err := r.look(ctx); err != nil {
+	if err := r.fetch(ctx); err != nil {
 		return err
 	}
 	err = b.eventually(ctx, "half of the runs to end", func(ctx context.Context) (bool, error) {
@@ -258,7 +258,7 @@ func (b *resting) whileHung(ctx context.Context, into pushes, weigh bool) error 
 			return err
 		}
 	}
-	if err := b.proxy.SetMode(lab.Pass); err != nil {
+	if err := b.proxy.SetMode(lab.Forward); err != nil {
 		return err
 	}
 	return b.back(ctx)
@@ -288,7 +288,7 @@ func (b *resting) onOthers(ctx context.Context, name, placement string) (time.Du
 		return 0, err
 	}
 	start := time.Now()
-	if err := b.standing.look(ctx); err != nil {
+	if err := b.standing.fetch(ctx); err != nil {
 		return 0, err
 	}
 	want := 1
@@ -300,7 +300,7 @@ func (b *resting) onOthers(ctx context.Context, name, placement string) (time.Du
 		n := 0
 		for _, e := range jobs(all) {
 			if e.cluster != fragile {
-				n, last = n+1, later(last, e.Answered)
+				n, last = n+1, latest(last, e.Answered)
 			}
 		}
 		return n >= want
@@ -308,7 +308,7 @@ func (b *resting) onOthers(ctx context.Context, name, placement string) (time.Du
 	return last.Sub(start), err
 }
 
-func later(a, b time.Time) time.Time {
+func latest(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
@@ -341,7 +341,7 @@ func (b *resting) reconnect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := b.proxy.SetMode(lab.Pass); err != nil {
+		if err := b.proxy.SetMode(lab.Forward); err != nil {
 			return err
 		}
 		if err := b.back(ctx); err != nil {

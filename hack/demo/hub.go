@@ -29,7 +29,7 @@ const (
 	fleetNamespace  = "default"
 	// memberUser is who MiniFleet is on the members.
 	memberUser = "minifleet"
-	// sourceInterval is short, so that a push is seen at once; a real source looks less often.
+	// sourceInterval is short, so that a push is seen at once; a real source is fetched less often.
 	sourceInterval = 3 * time.Second
 	connectTimeout = time.Minute
 )
@@ -188,7 +188,7 @@ func describe(conditions []metav1.Condition, kind string) string {
 	return c.Reason + ": " + c.Message
 }
 
-// pause waits a moment between two looks.
+// pause waits a moment between two polls.
 func pause(ctx context.Context) error {
 	timer := time.NewTimer(250 * time.Millisecond)
 	defer timer.Stop()

@@ -22,7 +22,7 @@ func kubectlName(at layout) string {
 func nextSteps(kubectl string) string {
 	return strings.ReplaceAll(`What to try next, from the root of the repository:
 
-  # What runs where, the members and the source; one MiniCluster's runs, and the events that tell its story
+  # What runs where, the members and the source; one MiniCluster's runs, and its events
   export KUBECONFIG=$PWD/.demo/hub.kubeconfig
   KUBECTL get fmc,mcl,gs -o wide
   KUBECTL describe fmc lammps-reaxff
@@ -35,15 +35,15 @@ func nextSteps(kubectl string) string {
   KUBECTL annotate fmc elastic-ensemble minifleet.dev/rerun-at=1 --overwrite
   KUBECTL scale fmc elastic-ensemble --replicas=5
 
-  # Take a member away, look, and bring it back
+  # Stop the API server of a member, watch, and start it again
   kill $(cat .demo/pids/basalt-apiserver)
   KUBECTL get mcl,fmc -w
   go run ./hack/demo start basalt-apiserver
 
-  # Delete from Git: the MiniCluster goes from the hub and from its members
+  # Delete from Git: the MiniCluster is removed from the hub and from its members
   git -C .demo/fleet rm hpcg.yaml && git -C .demo/fleet commit -m "Drop HPCG" && git -C .demo/fleet push
 
-  # Look at a member, with .demo/members/NAME.kubeconfig; the logs of all processes are in .demo/logs
+  # Inspect a member, with .demo/members/NAME.kubeconfig; the logs of all processes are in .demo/logs
   KUBECTL --kubeconfig .demo/members/alpine.kubeconfig get jobs,pods
 
   # Stop everything and remove .demo

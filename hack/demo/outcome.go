@@ -20,8 +20,8 @@ func (e *notComplete) Error() string {
 	return fmt.Sprintf("%d MiniClusters have not completed:\n  %s", len(e.reasons), strings.Join(e.reasons, "\n  "))
 }
 
-// outcome looks at the MiniClusters that are to complete. It says whether there is nothing left to wait
-// for, and what is in the way of those that have not completed (nil if there is none).
+// outcome says whether there is nothing to wait for any more among the MiniClusters of these names, and why some have
+// not completed (nil if all have).
 func outcome(fleet []v1alpha1.FleetMiniCluster, names []string) (over bool, short *notComplete) {
 	byName := map[string]*v1alpha1.FleetMiniCluster{}
 	for i := range fleet {

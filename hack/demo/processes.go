@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,7 +20,6 @@ const (
 	gitName        = "git"
 	// startTimeout limits how long one process may take until it answers.
 	startTimeout = 30 * time.Second
-	tailBytes    = 2000
 )
 
 // process returns a background process of the demo, ready to be started.
@@ -34,7 +31,7 @@ func process(at layout, name, path string, args ...string) *lab.Process {
 func startController(ctx context.Context, at layout) (*lab.Process, error) {
 	addresses := make([]string, 2)
 	for i := range addresses {
-		address, err := freeAddress()
+		address, err := lab.FreeAddress()
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +69,7 @@ func startGit(ctx context.Context, at layout) (*lab.Process, string, error) {
 // start starts a process. One that ends at once may do so before it is known to have started.
 func start(p *lab.Process) error {
 	if err := p.Start(); err != nil {
-		return fmt.Errorf("%w; %s", err, logTail(p))
+		return fmt.Errorf("%w; %s", err, p.LogTail())
 	}
 	return nil
 }
@@ -86,26 +83,14 @@ func await(ctx context.Context, p *lab.Process, ready func() bool) error {
 			return ended(p)
 		}
 		if err := pause(ctx); err != nil {
-			return fmt.Errorf("waiting for the process %s: %w; %s", p.Name, err, logTail(p))
+			return fmt.Errorf("waiting for the process %s: %w; %s", p.Name, err, p.LogTail())
 		}
 	}
 	return nil
 }
 
 func ended(p *lab.Process) error {
-	return fmt.Errorf("the process %s has ended; %s", p.Name, logTail(p))
-}
-
-// logTail returns the end of a process's log, for an error message.
-func logTail(p *lab.Process) string {
-	data, err := os.ReadFile(p.LogPath())
-	if err != nil {
-		return err.Error()
-	}
-	if len(data) > tailBytes {
-		_, data, _ = bytes.Cut(data[len(data)-tailBytes:], []byte("\n")) // whole lines only
-	}
-	return fmt.Sprintf("the end of its log:\n%s", bytes.TrimSpace(data))
+	return fmt.Errorf("the process %s has ended; %s", p.Name, p.LogTail())
 }
 
 func answers(ctx context.Context, url string) bool {
@@ -119,14 +104,6 @@ func answers(ctx context.Context, url string) bool {
 	}
 	_ = response.Body.Close()
 	return response.StatusCode == http.StatusOK
-}
-
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }
 
 // command is how a process is started.

@@ -20,12 +20,12 @@ const defaultTimeout = 3 * time.Minute
 
 var (
 	errInterrupted = errors.New("interrupted")
-	errRunning     = errors.New("a demo runs already: look at it with `go run ./hack/demo status`, or end it with `make demo-down`")
+	errRunning     = errors.New("a demo runs already: show it with `go run ./hack/demo status`, or end it with `make demo-down`")
 )
 
 // runUp starts the demo. Should that fail, or be interrupted, nothing is left of it. Once everything
-// runs, a MiniCluster that does not complete is an error too, but everything is left in place to be looked
-// at.
+// runs, a MiniCluster that does not complete is an error too, but everything keeps running, to be
+// inspected.
 func runUp(ctx context.Context, at layout, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("up", flag.ContinueOnError)
 	timeout := flags.Duration("timeout", defaultTimeout, "how long the MiniClusters may take")
@@ -65,7 +65,7 @@ func runUp(ctx context.Context, at layout, args []string, out io.Writer) error {
 	return err
 }
 
-// checkPrograms finds out early what would fail late.
+// checkPrograms makes sure that all programs are there before anything is started.
 func checkPrograms(at layout) error {
 	for _, name := range []string{"minifleet", "testcluster"} {
 		if _, err := os.Stat(at.bin(name)); err != nil {
@@ -180,7 +180,7 @@ func (u *up) registerMembers(ctx context.Context) error {
 
 func (u *up) awaitMembers(ctx context.Context) error {
 	if err := awaitMembers(ctx, u.hub, u.step); err != nil {
-		return fmt.Errorf("%w\n%s", err, logTail(u.controller))
+		return fmt.Errorf("%w\n%s", err, u.controller.LogTail())
 	}
 	return nil
 }

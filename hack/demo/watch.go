@@ -20,7 +20,7 @@ func listFleet(ctx context.Context, hub client.Client) ([]v1alpha1.FleetMiniClus
 
 // show shows the table until all MiniClusters of these names have completed or failed. The error is a
 // *notComplete where they have not completed in time. Processes may end meanwhile, for people try things
-// out: the controller's end is told, and not given up on.
+// out: the controller's end is reported, and does not end the demo.
 func (u *up) show(ctx context.Context, names []string, timeout time.Duration) error {
 	u.say("")
 	view := newDisplay(u.out, u.started)
@@ -28,13 +28,13 @@ func (u *up) show(ctx context.Context, names []string, timeout time.Duration) er
 	controllerRuns := true
 	for {
 		fleet, err := listFleet(ctx, u.hub)
-		late := time.Now().After(deadline)
-		if err != nil && (late || ctx.Err() != nil) {
+		timedOut := time.Now().After(deadline)
+		if err != nil && (timedOut || ctx.Err() != nil) {
 			return err
 		}
 		if err == nil {
 			view.draw(newTable(fleet, names))
-			if over, short := outcome(fleet, names); over || late {
+			if over, short := outcome(fleet, names); over || timedOut {
 				view.end()
 				return u.verdict(short, over)
 			}

@@ -46,7 +46,7 @@ type Cluster struct {
 func (c *Cluster) Name() string { return c.spec.Name }
 
 // Owned says whether the lab started the cluster. It has not when StandInEnv is set: then the cluster
-// cannot be stopped or looked into, and has the nodes that it has.
+// cannot be stopped or inspected, and has the nodes that it has.
 func (c *Cluster) Owned() bool { return c.owned }
 
 // Address returns HOST:PORT of the API server, e.g. as the target of a Proxy. It stays the same when

@@ -22,7 +22,7 @@ var crdResource = schema.GroupVersionResource{
 }
 
 // ApplyCRDs applies every CustomResourceDefinition in the YAML files of a directory, such as
-// config/crd/bases, and waits until all are served. Other kinds and other files are passed over.
+// config/crd/bases, and waits until all are served. Other kinds and other files are skipped.
 func (c *Cluster) ApplyCRDs(ctx context.Context, dir string) error {
 	definitions, err := readCRDs(dir)
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 
 // Trouble is what a Gateway does to some requests, and not to others. More than one may be set.
 type Trouble struct {
-	// StallWatches holds back all that watches tell, also those that are open already: a cache that is filled
+	// StallWatches holds back all that watches deliver, also those that are open already: a cache that is filled
 	// by one grows old, and nothing says so. What was held back is delivered afterwards.
 	StallWatches bool
 	// StallKind does so with whatever is read of a resource in all namespaces, watches included, such as "nodes".
 	StallKind string
 	// FailReads answers reads in namespaces with errors, such as a balancer has them that finds no API server:
-	// 500, 503, and a 404 that is no API server's. Watches pass, and so does what asks whether the cluster is
-	// there.
+	// 500, 503, and a 404 that is no API server's. Watches are not affected, nor are probes whether the cluster
+	// answers.
 	FailReads bool
 	// FailWrites answers writes in namespaces with 503. They do nothing.
 	FailWrites bool
@@ -57,7 +57,7 @@ func NewGateway(kubeconfig []byte) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.DisableCompression = true // what clients ask for is passed on, and so is the answer
+	config.DisableCompression = true // what clients ask for is forwarded, and so is the answer
 	upstream, err := rest.TransportFor(config)
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header()[key] = values
 	}
 	w.WriteHeader(resp.StatusCode)
-	_ = http.NewResponseController(w).Flush() // a client that is gone is seen when it is written to
+	_ = http.NewResponseController(w).Flush() // a client that has disconnected is noticed when it is written to
 	g.forward(w, r, resp.Body)
 }
 
@@ -206,7 +206,7 @@ func (g *Gateway) await(r *http.Request) bool {
 
 var readFailures = []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusNotFound}
 
-// failure is the status code that a request fails with, or 0 if it passes.
+// failure is the status code that a request fails with, or 0 if it is forwarded.
 func (g *Gateway) failure(r *http.Request) int {
 	_, inside, _ := strings.Cut(r.URL.Path, "/namespaces/")
 	parts := strings.Split(inside, "/") // NAMESPACE/RESOURCE/NAME

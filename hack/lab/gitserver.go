@@ -235,7 +235,7 @@ func gitService(path string, bodyStart []byte) string {
 	}
 }
 
-// readable is a body of which the start has been looked at.
+// readable is a body of which the start has been read.
 type readable struct {
 	io.Reader
 	io.Closer

@@ -118,7 +118,7 @@ func (l *Lab) Cluster(name string) *Cluster {
 	panic("lab: no cluster named " + name)
 }
 
-// Stop stops every process of the lab and waits until they are gone. It may be called more than once.
+// Stop stops every process of the lab and waits until they have ended. It may be called more than once.
 // The files stay. Clusters that stand in are left alone.
 func (l *Lab) Stop() error {
 	l.stopOnce.Do(func() {
@@ -257,7 +257,7 @@ func waitReady(ctx context.Context, process *Process, client *http.Client, url s
 		case <-process.Exited():
 			return process.exitError()
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w: %w; %s", process.Name, ctx.Err(), last, process.logTail())
+			return fmt.Errorf("%s is not ready: %w: %w; %s", process.Name, ctx.Err(), last, process.LogTail())
 		case <-tick.C:
 		}
 	}

@@ -26,7 +26,7 @@ type Options struct {
 	PidsDir string
 	// LogsDir gets a file per process with its output, named like the pid file. Default: Dir/logs.
 	LogsDir string
-	// Progress is told, in a few words each, what has been reached. It may be called from several
+	// Progress is told, in a short text each, what has been reached. It may be called from several
 	// goroutines, though never from two at once.
 	Progress func(string)
 	// ReadyTimeout limits how long Start waits for each thing it starts. Default: 2 minutes.

@@ -54,7 +54,7 @@ func Running(dir string) (map[string]int, error) {
 	return running, nil
 }
 
-// StopAll stops every process that the pid files in dir lead to, waits until they are gone, and
+// StopAll stops every process that the pid files in dir lead to, waits until they have ended, and
 // removes the files, and the directory if nothing else is in it. A pid that by now belongs to another
 // process is left alone. It works from any process: nothing but the files is needed.
 //
@@ -168,7 +168,7 @@ var errNoProcess = errors.New("no such process")
 
 // processIdentity returns a text that differs between any two processes that ever had the pid: when it
 // started, and on Linux in which boot. A process that has ended and only waits for its parent to take
-// notice counts as gone.
+// notice counts as ended.
 func processIdentity(pid int) (string, error) {
 	if boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
 		return linuxIdentity(pid, strings.TrimSpace(string(boot)))

@@ -43,6 +43,16 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("lab: no free port on 127.0.0.1 between %d and %d", firstPort, lastPort)
 }
 
+// FreeAddress returns an address HOST:PORT of this machine for a server that cannot choose a port itself. Nothing
+// listens there now, and this process is not given it again; another process may still take it first.
+func FreeAddress() (string, error) {
+	port, err := freePort()
+	if err != nil {
+		return "", err
+	}
+	return localAddress(port), nil
+}
+
 // listenLocal listens on a free port of 127.0.0.1.
 func listenLocal() (net.Listener, error) {
 	var lastErr error

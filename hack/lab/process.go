@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -155,11 +156,11 @@ func (p *Process) Pause() error { return p.Signal(syscall.SIGSTOP) }
 // Resume undoes Pause.
 func (p *Process) Resume() error { return p.Signal(syscall.SIGCONT) }
 
-// Stop asks the process to end, kills it when it takes more than 10 s, waits until it is gone and
+// Stop asks the process to end, kills it when it takes more than 10 s, waits until it has ended and
 // removes its pid file. Stopping what does not run is no error.
 func (p *Process) Stop() error { return p.end(syscall.SIGTERM) }
 
-// Kill ends the process at once, waits until it is gone and removes its pid file.
+// Kill ends the process at once, waits until it has ended and removes its pid file.
 func (p *Process) Kill() error { return p.end(syscall.SIGKILL) }
 
 func (p *Process) end(signal syscall.Signal) error {
@@ -179,10 +180,11 @@ func (p *Process) end(signal syscall.Signal) error {
 
 // exitError describes an end that was not asked for, with the last lines of the log.
 func (p *Process) exitError() error {
-	return fmt.Errorf("%s ended: %s", p.Name, p.logTail())
+	return fmt.Errorf("%s ended: %s", p.Name, p.LogTail())
 }
 
-func (p *Process) logTail() string {
+// LogTail is the end of the process's log, at most 2000 bytes and whole lines if it has any, for an error message.
+func (p *Process) LogTail() string {
 	const size = 2000
 	data, err := os.ReadFile(p.LogPath())
 	if err != nil {
@@ -190,13 +192,16 @@ func (p *Process) logTail() string {
 	}
 	if len(data) > size {
 		data = data[len(data)-size:]
+		if _, whole, _ := bytes.Cut(data, []byte("\n")); len(whole) > 0 {
+			data = whole
+		}
 	}
-	return fmt.Sprintf("the end of %s:\n%s", p.LogPath(), data)
+	return fmt.Sprintf("the end of %s:\n%s", p.LogPath(), bytes.TrimSpace(data))
 }
 
 // bindConflict says whether the process ended because another one took its port first.
 func (p *Process) bindConflict() bool {
-	return !p.Running() && strings.Contains(p.logTail(), "address already in use")
+	return !p.Running() && strings.Contains(p.LogTail(), "address already in use")
 }
 
 // stopProcesses stops all of them at once.

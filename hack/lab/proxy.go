@@ -14,8 +14,8 @@ import (
 type ProxyMode int
 
 const (
-	// Pass forwards everything.
-	Pass ProxyMode = iota
+	// Forward forwards everything.
+	Forward ProxyMode = iota
 	// Refuse closes the listener and every connection: dialling is refused.
 	Refuse
 	// Hang accepts connections and forwards nothing in either direction.
@@ -30,10 +30,13 @@ const (
 	DropReplies
 )
 
+// Pass is Forward, under its former name.
+const Pass = Forward
+
 // SlowDelay is how long the mode Slow holds each chunk back.
 const SlowDelay = 500 * time.Millisecond
 
-// dropGrace is how long the mode DropReplies leaves the server to act before the connection is closed.
+// dropGrace is how long the mode DropReplies gives the server to act before the connection is closed.
 const dropGrace = 500 * time.Millisecond
 
 // trickleDelay is how long the mode Trickle holds each byte back.
@@ -54,7 +57,7 @@ type Proxy struct {
 	closed   bool
 }
 
-// NewProxy starts a proxy to HOST:PORT, in mode Pass.
+// NewProxy starts a proxy to HOST:PORT, in mode Forward.
 func NewProxy(target string) (*Proxy, error) {
 	listener, err := listenLocal()
 	if err != nil {
@@ -234,7 +237,7 @@ func (p *Proxy) copy(to, from net.Conn, replies bool) {
 }
 
 // discard reads for dropGrace what goes nowhere. Only then may the connection be closed: what came
-// first may be an acknowledgement, and a server gives up a request whose connection is gone.
+// first may be an acknowledgement, and a server gives up a request whose connection is closed.
 func discard(from net.Conn) {
 	if err := from.SetReadDeadline(time.Now().Add(dropGrace)); err != nil {
 		return
@@ -242,7 +245,7 @@ func discard(from net.Conn) {
 	_, _ = io.Copy(io.Discard, from)
 }
 
-// admit holds a chunk back for as long as the mode wants it, and says whether it may pass.
+// admit holds a chunk back for as long as the mode wants it, and says whether it may be forwarded.
 func (p *Proxy) admit(replies bool) bool {
 	for {
 		p.mu.Lock()

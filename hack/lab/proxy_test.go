@@ -120,7 +120,7 @@ func TestProxyRefusesAndComesBack(t *testing.T) {
 	if _, err := net.Dial("tcp", proxy.Address()); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("dialling: %v, want refused", err)
 	}
-	setMode(t, proxy, lab.Pass)
+	setMode(t, proxy, lab.Forward)
 	if _, err := say(t, dial(t, proxy), "hello\n", time.Minute); err != nil {
 		t.Errorf("after it came back: %v", err)
 	}
@@ -135,7 +135,7 @@ func TestProxyHangsThenGoesOn(t *testing.T) {
 	if answer, err := say(t, conn, "hello\n", 200*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("answer %q, error %v, want none in time", answer, err)
 	}
-	setMode(t, proxy, lab.Pass)
+	setMode(t, proxy, lab.Forward)
 	if line := <-got; line != "hello\n" {
 		t.Errorf("the server got %q", line)
 	}
@@ -202,7 +202,7 @@ func TestProxyLosesTheReplyToACreate(t *testing.T) {
 	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{}); err == nil {
 		t.Error("the client got the reply")
 	}
-	setMode(t, proxy, lab.Pass)
+	setMode(t, proxy, lab.Forward)
 	if _, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), object.Name, metav1.GetOptions{}); err != nil {
 		t.Errorf("the server has not acted: %v", err)
 	}

@@ -26,7 +26,7 @@ const (
 	AskWaiting = "lab.minifleet.dev/waiting"
 	// AskEvicted makes the pod fail at once while it is "true", whatever its restartPolicy.
 	AskEvicted = "lab.minifleet.dev/evicted"
-	// AskLingerSeconds is how long a deleted pod keeps running until it is gone, in whole seconds.
+	// AskLingerSeconds is how long a deleted pod keeps running until it is removed, in whole seconds.
 	AskLingerSeconds = "lab.minifleet.dev/linger-seconds"
 )
 
