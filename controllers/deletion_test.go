@@ -34,7 +34,7 @@ var _ = Describe("The deletion of a FleetMiniCluster", func() {
 		}).Should(Succeed())
 		Consistently(w.exists).WithArguments(ctx, "both").Should(BeTrue())
 		Expect(job(ctx, "basalt", w.name, "both")).NotTo(BeNil())
-		Expect(proxy.SetMode(lab.Pass)).To(Succeed())
+		Expect(proxy.SetMode(lab.Forward)).To(Succeed())
 		Eventually(w.exists).WithArguments(ctx, "both").Should(BeFalse())
 		Expect(job(ctx, "basalt", w.name, "both")).To(BeNil())
 	})
@@ -59,7 +59,7 @@ var _ = Describe("The deletion of a FleetMiniCluster", func() {
 
 		By("making one of the same name anew, which waits for the old one to go")
 		w.run(ctx, "given-up", held)
-		Expect(proxy.SetMode(lab.Pass)).To(Succeed())
+		Expect(proxy.SetMode(lab.Forward)).To(Succeed())
 		Eventually(orphans).Should(BeEmpty())
 		Eventually(w.line).WithArguments(ctx, "given-up").Should(Equal("True Synced Synced Progressing 1/1"))
 		Expect(job(ctx, "basalt", w.name, "given-up").Annotations[v1alpha1.AnnotationOwnerUID]).To(BeEquivalentTo(w.get(ctx, "given-up").UID))

@@ -38,7 +38,7 @@ var _ = Describe("Between hub and member", func() {
 		Expect(proxy.SetMode(lab.DropReplies)).To(Succeed())
 		w.run(ctx, "once", held)
 		Eventually(w.reason).WithArguments(ctx, "a").Should(Equal("Unknown Unreachable"))
-		Expect(proxy.SetMode(lab.Pass)).To(Succeed())
+		Expect(proxy.SetMode(lab.Forward)).To(Succeed())
 		Eventually(w.line).WithArguments(ctx, "once").Should(Equal("True Synced Synced Progressing 1/1"))
 		Expect(jobsMade("alpine", w.name)).To(Equal(1))
 		Expect(w.get(ctx, "once").Status.Runs).To(HaveLen(1))
@@ -63,7 +63,7 @@ var _ = Describe("Between hub and member", func() {
 		}
 		Expect(w.get(ctx, "kept").Status.Clusters).To(HaveEach(HaveField("LastHeardTime", Not(BeNil()))))
 		for _, proxy := range proxies {
-			Expect(proxy.SetMode(lab.Pass)).To(Succeed())
+			Expect(proxy.SetMode(lab.Forward)).To(Succeed())
 		}
 		Eventually(w.line).WithArguments(ctx, "kept").Should(Equal("True Synced Synced Progressing 2/2"))
 		Expect(jobsMade("alpine", w.name)).To(Equal(1))
@@ -89,7 +89,7 @@ var _ = Describe("Between hub and member", func() {
 		}
 		gone := job(ctx, "alpine", w.name, "vanishes")
 		Expect(admins["alpine"].Delete(ctx, gone, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
-		Expect(proxy.SetMode(lab.Pass)).To(Succeed())
+		Expect(proxy.SetMode(lab.Forward)).To(Succeed())
 		Eventually(w.line).WithArguments(ctx, "ends").Should(Equal("True Succeeded Synced Healthy 1/1"))
 		// Nobody can know how it ended: it counts as failed, and a person decides.
 		Eventually(w.line).WithArguments(ctx, "vanishes").Should(Equal("False RunFailed Synced Degraded 1/1"))

@@ -163,7 +163,7 @@ var _ = Describe("A run on a member that is lost", func() {
 
 		By("the member returning with it")
 		Expect(job(ctx, "basalt", w.name, "fenced")).NotTo(BeNil())
-		Expect(proxy.SetMode(lab.Pass)).To(Succeed())
+		Expect(proxy.SetMode(lab.Forward)).To(Succeed())
 		Eventually(func() *batchv1.Job { return job(ctx, "basalt", w.name, "fenced") }).Should(BeNil())
 		Eventually(w.line).WithArguments(ctx, "fenced").Should(Equal("True Synced Synced Progressing 1/1"))
 		Expect(jobsMade("alpine", w.name)).To(Equal(1))

@@ -342,7 +342,7 @@ func (f *fleet) mend(ctx context.Context, cluster string) error {
 		f.starting.Go(func() { _ = f.lab.Cluster(cluster).StartAPIServer(context.WithoutCancel(ctx)) })
 	}
 	f.setTrouble(cluster, lab.Trouble{})
-	err := f.setMode(cluster, lab.Pass)
+	err := f.setMode(cluster, lab.Forward)
 	for _, p := range f.running() {
 		if cluster == hubName && p.rival {
 			err = errors.Join(err, p.Kill())

@@ -30,9 +30,6 @@ const (
 	DropReplies
 )
 
-// Pass is Forward, under its former name.
-const Pass = Forward
-
 // SlowDelay is how long the mode Slow holds each chunk back.
 const SlowDelay = 500 * time.Millisecond
 
