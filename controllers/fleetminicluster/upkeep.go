@@ -78,7 +78,7 @@ func (c *reconciliation) take(t *plan.Target, w *maintenance) {
 	for _, e := range w.events {
 		c.send(e)
 	}
-	if w.remark != nil && t.Step.Message == "" {
+	if w.remark != nil && !t.Step.Explained() {
 		t.Step.Reason, t.Step.Message = w.remark.Reason, w.remark.Message
 	}
 	if w.err != nil {

@@ -128,7 +128,7 @@ func (t *Target) input(s *Snapshot, d *Decision, hold string, ledger runs.Ledger
 	wanted.Cleanup, left = expired(s.Object, &d.Wanted, last, s.Now)
 	t.After = After(t.After, left)
 	e := d.Evictions[t.Name]
-	wanted.Leave, wanted.LeaveWhy = e.Stop, e.Message
+	wanted.Evict, wanted.EvictMessage = e.Stop, e.Message
 	if d.Problem != nil {
 		// Nothing is started, and nothing that is live is touched, on the strength of a spec that is wrong.
 		wanted.Hold, wanted.OnChange = d.Problem.Message, v1alpha1.AfterCompletion
@@ -179,7 +179,7 @@ func (t *Target) referencesMet(d *Decision, reads *Reads) bool {
 func (t *Target) tellStay(why string) {
 	switch {
 	case why == "" || t.Step.Action != runs.Nothing:
-	case t.Step.Message == "":
+	case !t.Step.Explained():
 		t.Step.Reason, t.Step.Message = v1alpha1.ReasonRunPending, why
 	case t.Step.Reason == v1alpha1.ReasonSuspended:
 		t.Step.Message += "; " + why

@@ -79,7 +79,7 @@ func ready(in Input, s *v1alpha1.FleetMiniClusterStatus) verdict {
 	if v, ok := unsynced(in, s); ok {
 		return v
 	}
-	return settled(in, s)
+	return asWanted(in, s)
 }
 
 // endedBadly is about the first of the current runs that is over without success.
@@ -106,7 +106,7 @@ func unsynced(in Input, s *v1alpha1.FleetMiniClusterStatus) (verdict, bool) {
 		}
 		reason, message := v1alpha1.ReasonProgressing, c.Name+": the run is about to start"
 		if d := in.Decision; d != nil && !slices.Contains(d.Clusters, c.Name) {
-			message = c.Name + " has left the placement, and its run is still live"
+			message = c.Name + " is no longer in the placement, and its run is still live"
 		}
 		switch {
 		case in.Members[i].onlyPodIssue():
@@ -119,7 +119,8 @@ func unsynced(in Input, s *v1alpha1.FleetMiniClusterStatus) (verdict, bool) {
 	return verdict{}, false
 }
 
-func settled(in Input, s *v1alpha1.FleetMiniClusterStatus) verdict {
+// asWanted is about members that all have what is wanted.
+func asWanted(in Input, s *v1alpha1.FleetMiniClusterStatus) verdict {
 	done := names(s.Clusters, func(c v1alpha1.ClusterStatus) bool { return c.State == v1alpha1.RunSucceeded })
 	live := names(s.Clusters, func(c v1alpha1.ClusterStatus) bool { return !c.State.Ended() })
 	switch {

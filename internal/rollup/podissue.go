@@ -9,8 +9,8 @@ import (
 	"github.com/minifleet/minifleet/internal/fleet"
 )
 
-// readySentence says how many pods are ready, and why others are not.
-func readySentence(i *fleet.PodIssue, p v1alpha1.PodCounts) string {
+// readyMessage says how many pods are ready, and why others are not.
+func readyMessage(i *fleet.PodIssue, p v1alpha1.PodCounts) string {
 	out := fmt.Sprintf("%d of %d pods ready", p.Ready+p.Succeeded, p.Desired)
 	if p.Succeeded > 0 {
 		out += " or done"
@@ -42,11 +42,11 @@ func (m *Member) showPodIssue(s *v1alpha1.ClusterStatus) {
 	if !m.hasPodIssue() {
 		return
 	}
-	if s.Message != "" {
-		s.Message += "; " + readySentence(m.PodIssue, s.Pods)
+	if m.Step.Explained() {
+		s.Message += "; " + readyMessage(m.PodIssue, s.Pods)
 		return
 	}
-	s.Reason, s.Message = m.PodIssue.Reason, readySentence(m.PodIssue, s.Pods)
+	s.Reason, s.Message = m.PodIssue.Reason, readyMessage(m.PodIssue, s.Pods)
 }
 
 func (m *Member) hasPodIssue() bool {
@@ -55,7 +55,7 @@ func (m *Member) hasPodIssue() bool {
 
 // onlyPodIssue says whether a member's line tells of an issue of its pods and of nothing else.
 func (m *Member) onlyPodIssue() bool {
-	return m.hasPodIssue() && m.Step.Message == "" && m.Lost == nil && m.Failed == nil && !m.Connecting
+	return m.hasPodIssue() && !m.Step.Explained() && m.Lost == nil && m.Failed == nil && !m.Connecting
 }
 
 // mostExplained is of how many members a condition says more than the name.

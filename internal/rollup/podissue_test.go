@@ -78,12 +78,12 @@ func TestPodIssues(t *testing.T) {
 			"the MiniCluster has changed; 3 of 4 pods ready; lammps-3-x7k2p: ImagePullBackOff: container lammps: not found",
 			"False WaitingForCompletion: a: the MiniCluster has changed; 3 of 4 pods ready; lammps-3-x7k2p: ImagePullBackOff: container lammps: not found",
 		},
-		"of a run that has left": {
-			input(member("a", running, gone, withIssue(silent))), "PodsNotReady", "3 of 4 pods ready; p",
-			"False Progressing: a has left the placement, and its run is still live (3 of 4 pods ready; p)",
+		"of a run whose member was removed from the placement": {
+			input(member("a", running, removed, withIssue(silent))), "PodsNotReady", "3 of 4 pods ready; p",
+			"False Progressing: a is no longer in the placement, and its run is still live (3 of 4 pods ready; p)",
 		},
 		"of a run that has ended meanwhile": {
-			input(member("a", succeeded, withIssue(pull))), v1alpha1.ReasonRunSucceeded, "its words", "True Succeeded: completed on a",
+			input(member("a", succeeded, withIssue(pull))), v1alpha1.ReasonRunSucceeded, "its message", "True Succeeded: completed on a",
 		},
 		"on a member that is lost": {
 			input(member("a", running, withIssue(pull), lost)), v1alpha1.ReasonMemberUnreachable, "no answer", "Unknown MemberUnreachable: a: no answer",

@@ -1,4 +1,6 @@
-// Package rollup makes the status of a FleetMiniCluster from what its members report. It is pure.
+// Package rollup makes the status of a FleetMiniCluster. It is pure: what comes in (Input) are what is wanted, the
+// placement, the ledger, what is known of each member, and the status as it was; what goes out is the whole status,
+// with its conditions. What the plan decides on is typed; the messages that people read are made of it here.
 package rollup
 
 import (
@@ -109,7 +111,7 @@ func clusterStatus(in Input, m Member) v1alpha1.ClusterStatus {
 	}
 	s.Sync, s.Health = syncAndHealth(in, m)
 	s.Reason, s.Message = m.Step.Reason, m.Step.Message
-	if m.Run != nil && m.Run.State.Ended() && m.Step.Message == "" {
+	if m.Run != nil && m.Run.State.Ended() && !m.Step.Explained() {
 		s.Reason, s.Message = endReason(m.Run), m.Run.Message
 	}
 	m.showPodIssue(&s)
@@ -166,7 +168,7 @@ func syncAndHealth(in Input, m Member) (v1alpha1.SyncStatus, v1alpha1.HealthStat
 	case m.Lost != nil:
 		return v1alpha1.SyncUnknown, health
 	case m.Failed != nil:
-		// What merely waits for somebody to create something has not gone wrong.
+		// What merely waits for somebody to create something has not failed.
 		if health == v1alpha1.Healthy || m.Failed.Reason == v1alpha1.ReasonReferenceMissing {
 			return v1alpha1.OutOfSync, health
 		}
@@ -174,7 +176,7 @@ func syncAndHealth(in Input, m Member) (v1alpha1.SyncStatus, v1alpha1.HealthStat
 	case !m.Chosen, !in.Wanted.IsCurrent(m.Run), m.Run.State == v1alpha1.RunStarting, m.Run.State == v1alpha1.RunStopping, in.Wanted.WillRetry(m.Run):
 		return v1alpha1.OutOfSync, health
 	case !m.Run.State.Ended() && m.Step.Reason == v1alpha1.ReasonDeleting:
-		return v1alpha1.OutOfSync, health // its Job is gone, or about to be
+		return v1alpha1.OutOfSync, health // its Job is deleted, or about to be
 	case !m.Run.State.Ended() && waitsForRoom(m.Step):
 		return v1alpha1.OutOfSync, health // it is to be resumed, or to be larger
 	default:
@@ -220,7 +222,7 @@ var worst = []v1alpha1.HealthStatus{
 
 var worstSync = []v1alpha1.SyncStatus{v1alpha1.Synced, v1alpha1.OutOfSync, v1alpha1.SyncUnknown}
 
-// Summarize rolls the members up into the words and numbers of `kubectl get`.
+// Summarize sums the members up for the columns of `kubectl get`.
 func Summarize(s *v1alpha1.FleetMiniClusterStatus) {
 	chosen := 0
 	if s.Placement != nil {

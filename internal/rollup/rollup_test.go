@@ -43,7 +43,7 @@ func with(in rollup.Input, change func(*rollup.Input)) rollup.Input {
 func member(name string, state v1alpha1.RunState, change ...func(*rollup.Member)) rollup.Member {
 	m := rollup.Member{Name: name, Chosen: true}
 	if state != "" {
-		m.Run = &v1alpha1.Run{ID: "run-" + name, Cluster: name, Digest: "1", State: state, Message: "its words"}
+		m.Run = &v1alpha1.Run{ID: "run-" + name, Cluster: name, Digest: "1", State: state, Message: "its message"}
 		m.Job = &runs.Job{RunID: m.Run.ID, Size: 4, Pods: v1alpha1.PodCounts{Desired: 4, Ready: 3, Active: 4}}
 	}
 	for _, c := range change {
@@ -61,10 +61,10 @@ func conflict(m *rollup.Member) {
 }
 func outdated(m *rollup.Member) { m.Run.Digest = "0" }
 func retryWaiting(m *rollup.Member) {
-	m.Step = runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonRetryWaiting, Message: "its words; retry 1 of 1"}
+	m.Step = runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonRetryWaiting, Message: "its message; retry 1 of 1"}
 }
 func lastAttempt(m *rollup.Member) { m.Run.Attempt = 1 }
-func gone(m *rollup.Member)        { m.Chosen = false }
+func removed(m *rollup.Member)     { m.Chosen = false }
 func torn(m *rollup.Member) {
 	m.Step = runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonDeleting, Message: "its pod is still there"}
 }
@@ -99,7 +99,7 @@ var cases = map[string]struct {
 		in: input(member("a", "")), sync: unsynced, health: v1alpha1.Missing, clusters: "0/1", pods: "0/4",
 		ready: no, reason: v1alpha1.ReasonProgressing, message: "a: the run is about to start", healthy: yes, complete: no, failed: no, reconciling: true,
 	},
-	"its Job was deleted, and pods are left": {
+	"its Job was deleted, and pods remain": {
 		in: input(member("a", running, torn)), sync: unsynced, health: v1alpha1.Progressing, clusters: "0/1", pods: "3/4",
 		ready: no, reason: v1alpha1.ReasonDeleting, message: "a: its pod is still there", healthy: yes, complete: no, failed: no, reconciling: true,
 	},
@@ -113,33 +113,33 @@ var cases = map[string]struct {
 	},
 	"one failed, one running": {
 		in: input(member("a", failed), member("b", running)), sync: synced, health: v1alpha1.Degraded, clusters: "2/2", pods: "6/8",
-		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its words", healthy: no, complete: no, failed: no,
+		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its message", healthy: no, complete: no, failed: no,
 	},
 	"one failed, one done": {
 		in: input(member("a", failed), member("b", succeeded)), sync: synced, health: v1alpha1.Degraded, clusters: "2/2", pods: "6/8",
-		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its words", healthy: no, complete: no, failed: yes, stalled: true,
+		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its message", healthy: no, complete: no, failed: yes, stalled: true,
 	},
 	"one failed and will be tried again, one done": {
 		in:   with(input(member("a", failed, retryWaiting), member("b", succeeded)), func(in *rollup.Input) { in.Wanted.Retries = 1 }),
 		sync: unsynced, health: v1alpha1.Progressing, clusters: "1/2", pods: "6/8",
-		ready: no, reason: v1alpha1.ReasonRetryWaiting, message: "a: its words; retry 1 of 1", healthy: yes, complete: no, failed: no, reconciling: true,
+		ready: no, reason: v1alpha1.ReasonRetryWaiting, message: "a: its message; retry 1 of 1", healthy: yes, complete: no, failed: no, reconciling: true,
 	},
 	"one failed for the last time": {
 		in:   with(input(member("a", failed, lastAttempt)), func(in *rollup.Input) { in.Wanted.Retries = 1 }),
 		sync: synced, health: v1alpha1.Degraded, clusters: "1/1", pods: "3/4",
-		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its words", healthy: no, complete: no, failed: yes, stalled: true,
+		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its message", healthy: no, complete: no, failed: yes, stalled: true,
 	},
 	"one cancelled, one done": {
 		in: input(member("a", v1alpha1.RunCancelled), member("b", succeeded)), sync: synced, health: v1alpha1.Suspended, clusters: "2/2", pods: "6/8",
-		ready: no, reason: v1alpha1.ReasonRunCancelled, message: "a: run run-a was its words", healthy: yes, complete: no, failed: yes, stalled: true,
+		ready: no, reason: v1alpha1.ReasonRunCancelled, message: "a: run run-a was its message", healthy: yes, complete: no, failed: yes, stalled: true,
 	},
 	"an outdated one failed": {
 		in: input(member("a", failed, outdated)), sync: unsynced, health: v1alpha1.Degraded, clusters: "0/1", pods: "3/4",
-		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its words", healthy: no, complete: no, failed: no, reconciling: true,
+		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its message", healthy: no, complete: no, failed: no, reconciling: true,
 	},
 	"an outdated one succeeded": {
 		in: input(member("a", succeeded, outdated)), sync: unsynced, health: v1alpha1.Healthy, clusters: "0/1", pods: "3/4",
-		ready: no, reason: v1alpha1.ReasonRunSucceeded, message: "a: its words", healthy: yes, complete: no, failed: no, reconciling: true,
+		ready: no, reason: v1alpha1.ReasonRunSucceeded, message: "a: its message", healthy: yes, complete: no, failed: no, reconciling: true,
 	},
 	"lost while running": {
 		in: input(member("a", running, lost)), sync: out, health: v1alpha1.HealthUnknown, clusters: "0/1", pods: "0/4",
@@ -151,7 +151,7 @@ var cases = map[string]struct {
 	},
 	"lost after it failed": {
 		in: input(member("a", failed, lost)), sync: out, health: v1alpha1.Degraded, clusters: "0/1", pods: "0/4",
-		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its words", healthy: no, complete: no, failed: yes, reconciling: true,
+		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its message", healthy: no, complete: no, failed: yes, reconciling: true,
 	},
 	"lost before it ran": {
 		in: input(member("a", "", lost)), sync: out, health: v1alpha1.HealthUnknown, clusters: "0/1", pods: "0/4",
@@ -213,9 +213,9 @@ var cases = map[string]struct {
 		sync: unsynced, health: v1alpha1.Missing, clusters: "0/0", pods: "0/0",
 		ready: no, reason: v1alpha1.ReasonInvalidSpec, message: "size", healthy: dunno, complete: no, failed: no, stalled: true,
 	},
-	"left, still live": {
-		in: input(member("a", running), member("z", running, gone)), sync: unsynced, health: v1alpha1.Progressing, clusters: "1/1", pods: "3/4",
-		ready: no, reason: v1alpha1.ReasonProgressing, message: "z has left the placement, and its run is still live", healthy: yes, complete: no, failed: no, reconciling: true,
+	"removed from the placement, still live": {
+		in: input(member("a", running), member("z", running, removed)), sync: unsynced, health: v1alpha1.Progressing, clusters: "1/1", pods: "3/4",
+		ready: no, reason: v1alpha1.ReasonProgressing, message: "z is no longer in the placement, and its run is still live", healthy: yes, complete: no, failed: no, reconciling: true,
 	},
 }
 
@@ -254,7 +254,7 @@ func TestStatus(t *testing.T) {
 }
 
 // What is said once is not said again: an idle fleet writes nothing. And whatever came before, the same
-// input gives the same words.
+// input gives the same messages.
 func TestStatusIsIdempotent(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -325,7 +325,7 @@ func TestHandledToken(t *testing.T) {
 	}
 	in.Wanted.RerunAt, in.Previous = "", s
 	if got := rollup.Status(in).LastHandledRerunAt; got != "t" {
-		t.Errorf("a token that was taken away leaves %q", got)
+		t.Errorf("a token that was taken away, and %q counts as handled", got)
 	}
 }
 

@@ -29,7 +29,7 @@ func cancel(id string) func(*runs.Wanted) {
 	return func(w *runs.Wanted) { w.Cancel = []string{id} }
 }
 func noFailover(w *runs.Wanted) { w.NoFailover = true }
-func left(w *runs.Wanted)       { w.Chosen = false }
+func removed(w *runs.Wanted)    { w.Chosen = false }
 func hold(w *runs.Wanted)       { w.Hold = "waiting for another member" }
 
 // line is a run of digest 1 in the ledger.

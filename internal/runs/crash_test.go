@@ -39,8 +39,8 @@ func (s story) explore(t *testing.T, faults faults, visit func(*world)) {
 
 // faults are what may go wrong besides crashes and lost replies, which always may.
 type faults struct {
-	late   bool // a request arrives at any time after the hub has given it up, or never
-	meddle bool // somebody deletes a Job on the member, once
+	stale           bool // a request arrives at any time after the hub has given it up, or never
+	deletedByOthers bool // somebody deletes a Job on the member, once
 }
 
 func (s story) next(w *world, f faults) []*world {
@@ -56,20 +56,20 @@ func (s story) next(w *world, f faults) []*world {
 		try(func(c *world) bool { step(c); return true })
 	}
 	try(func(c *world) bool { c.wants++; return c.wants < len(s) })
-	if f.late && w.inFlight == nil && !w.clone().record(wanted) {
+	if f.stale && w.inFlight == nil && !w.clone().record(wanted) {
 		try(func(c *world) bool { c.inFlight = c.request(wanted); return c.inFlight != nil })
 	}
 	if w.inFlight != nil {
 		try(func(c *world) bool { c.land(c.inFlight); c.inFlight = nil; return true })
 		try(func(c *world) bool { c.inFlight = nil; return true })
 	}
-	if f.meddle && !w.meddled && w.job != nil {
-		try(func(c *world) bool { c.job.Deleting, c.meddled = true, true; return true })
-		try(func(c *world) bool { // and leaves its pods
+	if f.deletedByOthers && !w.deleted && w.job != nil {
+		try(func(c *world) bool { c.job.Deleting, c.deleted = true, true; return true })
+		try(func(c *world) bool { // and orphans its pods
 			if c.job.executing {
-				c.stray = c.job.RunID
+				c.orphan = c.job.RunID
 			}
-			c.job, c.meddled = nil, true
+			c.job, c.deleted = nil, true
 			return true
 		})
 	}
@@ -90,19 +90,19 @@ var stories = map[string]story{
 	"a token, withdrawn":               {wanted(token("t")), wanted()},
 	"suspended from the start":         {wanted(suspend), wanted()},
 	"suspended and resumed":            {wanted(), wanted(suspend), wanted()},
-	"suspended and left so":            {wanted(), wanted(suspend)},
+	"suspended for good":               {wanted(), wanted(suspend)},
 	"resized":                          {wanted(size(2)), wanted(size(4)), wanted(size(1))},
 	"held, then let go":                {wanted(hold), wanted()},
 	"held after a change":              {wanted(), wanted(digest("2"), hold), wanted(digest("2"))},
 	"held after a change, replaced":    {wanted(replace), wanted(digest("2"), replace, hold), wanted(digest("2"), replace)},
-	"the member leaves":                {wanted(), wanted(left)},
-	"the member leaves, replacing":     {wanted(replace), wanted(replace, left)},
-	"it leaves after a change":         {wanted(), wanted(digest("2")), wanted(digest("2"), left)},
-	"it leaves and comes for more":     {wanted(), wanted(left), wanted(digest("2"))},
+	"the member is removed":            {wanted(), wanted(removed)},
+	"the member is removed, replacing": {wanted(replace), wanted(replace, removed)},
+	"it is removed after a change":     {wanted(), wanted(digest("2")), wanted(digest("2"), removed)},
+	"it is removed, and back for more": {wanted(), wanted(removed), wanted(digest("2"))},
 	"there and back":                   {wanted(), wanted(digest("2")), wanted()},
 	"there and back, replacing":        {wanted(replace), wanted(digest("2"), replace), wanted(replace)},
 	"tokens there and back":            {wanted(token("t")), wanted(token("u")), wanted(token("t"))},
-	"the member leaves and comes back": {wanted(), wanted(left), wanted()},
+	"the member is removed, and back":  {wanted(), wanted(removed), wanted()},
 	"cleaned up":                       {wanted(cleanup)},
 	"cleaned up after a change":        {wanted(), wanted(cleanup), wanted(cleanup, digest("2")), wanted(cleanup)},
 	"cleaned up, and run again":        {wanted(cleanup), wanted(cleanup, token("t")), wanted(token("t"))},
@@ -117,18 +117,18 @@ var stories = map[string]story{
 	"cancelled while replaced":         {wanted(replace), wanted(replace, digest("2")), wanted(replace, digest("2"), cancelFirst)},
 	"cancelled, with retries":          {wanted(retries(1)), wanted(retries(1), cancelFirst)},
 	"cancelled while suspended":        {wanted(), wanted(suspend), wanted(suspend, cancelFirst), wanted(cancelFirst)},
-	"drained":                          {wanted(), wanted(drained, left)},
-	"drained, and back":                {wanted(), wanted(drained, left), wanted()},
-	"drained while suspended":          {wanted(suspend), wanted(suspend, drained, left), wanted(suspend), wanted()},
-	"drained after a change":           {wanted(), wanted(digest("2")), wanted(digest("2"), drained, left), wanted(digest("2"))},
-	"drained while replaced":           {wanted(replace), wanted(replace, digest("2")), wanted(replace, digest("2"), drained, left)},
-	"drained and cancelled":            {wanted(), wanted(drained, left), wanted(cancelFirst, drained, left), wanted(cancelFirst)},
-	"withdrawn, and back after all":    {wanted(), wanted(withdrawn, left), wanted()},
+	"drained":                          {wanted(), wanted(drained, removed)},
+	"drained, and back":                {wanted(), wanted(drained, removed), wanted()},
+	"drained while suspended":          {wanted(suspend), wanted(suspend, drained, removed), wanted(suspend), wanted()},
+	"drained after a change":           {wanted(), wanted(digest("2")), wanted(digest("2"), drained, removed), wanted(digest("2"))},
+	"drained while replaced":           {wanted(replace), wanted(replace, digest("2")), wanted(replace, digest("2"), drained, removed)},
+	"drained and cancelled":            {wanted(), wanted(drained, removed), wanted(cancelFirst, drained, removed), wanted(cancelFirst)},
+	"withdrawn, and back after all":    {wanted(), wanted(withdrawn, removed), wanted()},
 	"changed while suspended":          {wanted(), wanted(suspend), wanted(suspend, digest("2")), wanted(digest("2"))},
 }
 
-func drained(w *runs.Wanted)   { w.Leave = v1alpha1.StopDrained }
-func withdrawn(w *runs.Wanted) { w.Leave = v1alpha1.StopNotStarted }
+func drained(w *runs.Wanted)   { w.Evict = v1alpha1.StopDrained }
+func withdrawn(w *runs.Wanted) { w.Evict = v1alpha1.StopNotStarted }
 
 // cancelFirst cancels the run that a story begins with.
 func cancelFirst(w *runs.Wanted) { w.Cancel = []string{runs.ID("owner", "alpine", wanted(), nil)} }
@@ -141,8 +141,8 @@ func (s story) entered(upTo int, digest, token string) int {
 		switch {
 		case is && (i == 0 || s[i-1].Digest != digest || s[i-1].RerunAt != token):
 			n++
-		case is && s[i].Leave == "" && s[i-1].Leave != "":
-			n++ // what had to leave is wanted anew
+		case is && s[i].Evict == "" && s[i-1].Evict != "":
+			n++ // what was evicted is wanted anew
 		}
 	}
 	return n
@@ -187,10 +187,10 @@ func TestCrashesStartNothingTwice(t *testing.T) {
 
 // Nor does a request that arrives at any later time, from a hub that was succeeded or had given it up, run anything
 // that is over, or anything a second time.
-func TestLateRequestsRunNothing(t *testing.T) {
+func TestStaleRequestsRunNothing(t *testing.T) {
 	for name, s := range stories {
 		t.Run(name, func(t *testing.T) {
-			s.explore(t, faults{late: true, meddle: len(s) == 1}, func(w *world) {
+			s.explore(t, faults{stale: true, deletedByOthers: len(s) == 1}, func(w *world) {
 				for id, n := range w.executed {
 					if n > 1 && !s.suspends() {
 						t.Fatalf("run %s executed %d times: %s", id, n, w.key())
@@ -214,13 +214,13 @@ func live(t *testing.T, w *world) {
 	if n := len(w.ledger.Live()); n > 1 {
 		t.Fatalf("%d live lines: %s", n, w.key())
 	}
-	if w.stray != "" && w.ledger.Ended(w.stray) && w.created[w.stray] > 0 {
-		t.Fatalf("run %s is called over while a pod of it runs: %s", w.stray, w.key())
+	if w.orphan != "" && w.ledger.Ended(w.orphan) && w.created[w.orphan] > 0 {
+		t.Fatalf("run %s has ended in the ledger while a pod of it runs: %s", w.orphan, w.key())
 	}
 	if w.job == nil || !w.job.executing {
 		return
 	}
-	if w.stray != "" && w.stray != w.job.RunID {
+	if w.orphan != "" && w.orphan != w.job.RunID {
 		t.Fatalf("two runs execute: %s", w.key())
 	}
 	if w.job.Deleting {
@@ -236,29 +236,29 @@ func live(t *testing.T, w *world) {
 	}
 }
 
-// From wherever a crash, a late request or a person has left it, everything comes to the end that is
+// Whatever a crash, a stale request or a person has made of it, everything comes to the end that is
 // wanted, without anybody's help.
-func TestEverythingSettles(t *testing.T) {
+func TestEverythingConverges(t *testing.T) {
 	for name, s := range stories {
-		for title, f := range map[string]faults{"crashes": {}, "late requests": {late: true}, "meddling": {meddle: true}} {
+		for title, f := range map[string]faults{"crashes": {}, "stale requests": {stale: true}, "Jobs deleted by others": {deletedByOthers: true}} {
 			t.Run(name+", "+title, func(t *testing.T) {
-				s.explore(t, f, func(w *world) { settles(t, s, w) })
+				s.explore(t, f, func(w *world) { converges(t, s, w) })
 			})
 		}
 	}
 }
 
-func settles(t *testing.T, s story, from *world) {
+func converges(t *testing.T, s story, from *world) {
 	t.Helper()
 	w, wanted := from.clone(), s[from.wants]
-	if !w.settle(wanted) {
+	if !w.converge(wanted) {
 		t.Fatalf("no end from %s: at last %s", from.key(), w.key())
 	}
 	last := w.last()
 	switch {
 	case !wanted.Chosen:
 		if w.job != nil {
-			t.Errorf("a Job is left on a member that has left: from %s to %s", from.key(), w.key())
+			t.Errorf("a Job remains on a member that is not in the placement: from %s to %s", from.key(), w.key())
 		}
 	case wanted.Suspend || wanted.Hold != "":
 		if w.job != nil && w.job.executing {
@@ -276,16 +276,16 @@ func settles(t *testing.T, s story, from *world) {
 }
 
 // A Job that somebody deletes after the hub has seen it is not made again, and its run has failed.
-func TestMeddlingRepeatsNothing(t *testing.T) {
+func TestJobsDeletedByOthersAreNotRepeated(t *testing.T) {
 	s := story{wanted()}
-	s.explore(t, faults{meddle: true}, func(w *world) {
+	s.explore(t, faults{deletedByOthers: true}, func(w *world) {
 		last := w.last()
 		if last == nil || last.State != v1alpha1.RunRunning && !last.State.Ended() {
 			return
 		}
 		before := w.created[last.ID]
 		c := w.clone()
-		c.settle(wanted())
+		c.converge(wanted())
 		if after := c.created[last.ID]; after != before || len(c.ledger) != len(w.ledger) {
 			t.Errorf("it was made again: from %s to %s", w.key(), c.key())
 		}
@@ -294,20 +294,20 @@ func TestMeddlingRepeatsNothing(t *testing.T) {
 
 // A request to create that arrives when its run is over makes a Job that nobody wants any more: it never runs, it is
 // removed, and it is not taken for a new run.
-func TestLateCreateRunsNothing(t *testing.T) {
+func TestStaleCreateRunsNothing(t *testing.T) {
 	cases := map[string]struct {
 		story  story
 		faults faults
 	}{
-		"of a run that was replaced":     {story{wanted(replace), wanted(digest("2"), replace)}, faults{late: true}},
-		"of a run whose Job was deleted": {story{wanted()}, faults{late: true, meddle: true}},
+		"of a run that was replaced":     {story{wanted(replace), wanted(digest("2"), replace)}, faults{stale: true}},
+		"of a run whose Job was deleted": {story{wanted()}, faults{stale: true, deletedByOthers: true}},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) { lateCreate(t, c.story, c.faults) })
+		t.Run(name, func(t *testing.T) { staleCreate(t, c.story, c.faults) })
 	}
 }
 
-func lateCreate(t *testing.T, s story, f faults) {
+func staleCreate(t *testing.T, s story, f faults) {
 	t.Helper()
 	found := false
 	s.explore(t, f, func(w *world) {
@@ -323,12 +323,12 @@ func lateCreate(t *testing.T, s story, f faults) {
 		if !c.hub(s[w.wants]) || c.job == nil && len(c.ledger) == lines {
 			t.Errorf("nothing is done about %s", w.key())
 		}
-		c.settle(s[w.wants])
+		c.converge(s[w.wants])
 		if c.created[w.job.RunID] != w.created[w.job.RunID] || slices.ContainsFunc(c.ledger[lines:], func(r v1alpha1.Run) bool { return r.ID == w.job.RunID }) {
 			t.Errorf("it counts as a new run: from %s to %s", w.key(), c.key())
 		}
 	})
 	if !found {
-		t.Error("no request was late enough: the story tests nothing")
+		t.Error("no request was stale: the story tests nothing")
 	}
 }

@@ -9,11 +9,11 @@ import (
 )
 
 // Digest is the hash of everything in a defaulted MiniCluster spec that affects a run, in 16 hexadecimal
-// digits. The size of an elastic MiniCluster is left out: it changes while the run is live. So is
+// digits. The size of an elastic MiniCluster is not in it: it changes while the run is live. So is
 // what does not belong to a run: spec.cleanup.
 //
 // It is a hash of what was asked for and not of what is rendered from it, so that a new version of
-// MiniFleet, which may render the same MiniCluster in other words, runs nothing a second time. For the
+// MiniFleet, which may render the same MiniCluster differently, runs nothing a second time. For the
 // same reason a field that is added to the spec must be omitted from its JSON where it is unset.
 func Digest(name string, spec *fluxv1alpha2.MiniClusterSpec) string {
 	return FullDigest(name, spec)[:16]

@@ -45,7 +45,7 @@ containers:
 `
 
 // These must never change: a digest that changes with a new version of MiniFleet runs every MiniCluster
-// of every fleet once more. Should this test fail, mend the change that made it fail, never the test.
+// of every fleet once more. Should this test fail, correct the change that made it fail, never the test.
 func TestDigestsAreForEver(t *testing.T) {
 	cases := map[string]struct{ name, spec, want string }{
 		"minimal": {"hello", "containers: [{command: hostname}]", "e5b3697effb85ad1"},
@@ -68,18 +68,18 @@ func TestDigest(t *testing.T) {
 		a, b string
 		same bool
 	}{
-		"the order of maps":         {base, "{containers: [{environment: {B: \"2\", A: \"1\"}, image: a}], size: 2}", true},
-		"a default, written out":    {base, "{size: 2, tasks: 1, containers: [{image: a, runFlux: true, environment: {A: \"1\", B: \"2\"}}]}", true},
-		"empty things":              {base, "{size: 2, jobLabels: {}, pod: {nodeSelector: {}}, services: [], containers: [{image: a, ports: [], environment: {A: \"1\", B: \"2\"}}]}", true},
-		"a quantity, other words":   {"containers: [{resources: {limits: {cpu: 1000m}}}]", "containers: [{resources: {limits: {cpu: 1}}}]", true},
-		"the size":                  {base, "{size: 3, containers: [{image: a, environment: {A: \"1\", B: \"2\"}}]}", false},
-		"the size, where elastic":   {"{size: 2, maxSize: 4, containers: [{image: a}]}", "{size: 3, maxSize: 4, containers: [{image: a}]}", true},
-		"the largest size":          {"{size: 2, maxSize: 4, containers: [{image: a}]}", "{size: 2, maxSize: 5, containers: [{image: a}]}", false},
-		"no tasks, asked for":       {"containers: [{image: a}]", "{tasks: 0, containers: [{image: a}]}", false},
-		"false, asked for":          {"containers: [{image: a}]", "containers: [{image: a, securityContext: {privileged: false}}]", false},
-		"an empty value in a map":   {"containers: [{image: a}]", "containers: [{image: a, environment: {A: \"\"}}]", false},
-		"the order of containers":   {"containers: [{image: a, runFlux: true}, {image: b}, {image: c}]", "containers: [{image: a, runFlux: true}, {image: c}, {image: b}]", false},
-		"an empty container in all": {"containers: [{image: a, runFlux: true}]", "containers: [{image: a, runFlux: true}, {}]", false},
+		"the order of maps":          {base, "{containers: [{environment: {B: \"2\", A: \"1\"}, image: a}], size: 2}", true},
+		"a default, set":             {base, "{size: 2, tasks: 1, containers: [{image: a, runFlux: true, environment: {A: \"1\", B: \"2\"}}]}", true},
+		"empty things":               {base, "{size: 2, jobLabels: {}, pod: {nodeSelector: {}}, services: [], containers: [{image: a, ports: [], environment: {A: \"1\", B: \"2\"}}]}", true},
+		"a quantity, in other units": {"containers: [{resources: {limits: {cpu: 1000m}}}]", "containers: [{resources: {limits: {cpu: 1}}}]", true},
+		"the size":                   {base, "{size: 3, containers: [{image: a, environment: {A: \"1\", B: \"2\"}}]}", false},
+		"the size, where elastic":    {"{size: 2, maxSize: 4, containers: [{image: a}]}", "{size: 3, maxSize: 4, containers: [{image: a}]}", true},
+		"the largest size":           {"{size: 2, maxSize: 4, containers: [{image: a}]}", "{size: 2, maxSize: 5, containers: [{image: a}]}", false},
+		"no tasks, asked for":        {"containers: [{image: a}]", "{tasks: 0, containers: [{image: a}]}", false},
+		"false, asked for":           {"containers: [{image: a}]", "containers: [{image: a, securityContext: {privileged: false}}]", false},
+		"an empty value in a map":    {"containers: [{image: a}]", "containers: [{image: a, environment: {A: \"\"}}]", false},
+		"the order of containers":    {"containers: [{image: a, runFlux: true}, {image: b}, {image: c}]", "containers: [{image: a, runFlux: true}, {image: c}, {image: b}]", false},
+		"an empty container in all":  {"containers: [{image: a, runFlux: true}]", "containers: [{image: a, runFlux: true}, {}]", false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestDigestChangesNothing(t *testing.T) {
 func TestDigestOfEveryField(t *testing.T) {
 	base := specOf(t, "containers: [{image: a}]")
 	seen := map[string]string{runs.Digest("n", base): "nothing set"}
-	leaves := 0
+	fields := 0
 	everyLeaf("spec", reflect.TypeFor[fluxv1alpha2.MiniClusterSpec](), func(path string, set func(reflect.Value)) {
 		s := &fluxv1alpha2.MiniClusterSpec{}
 		set(reflect.ValueOf(s).Elem())
@@ -119,10 +119,10 @@ func TestDigestOfEveryField(t *testing.T) {
 			t.Errorf("%s has the digest of %s", path, other)
 		}
 		seen[d] = path
-		leaves++
+		fields++
 	})
-	if leaves < 150 {
-		t.Errorf("only %d fields", leaves)
+	if fields < 150 {
+		t.Errorf("only %d fields", fields)
 	}
 }
 

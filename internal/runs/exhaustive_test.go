@@ -18,7 +18,7 @@ type situation struct {
 	last   *v1alpha1.Run
 	ended  bool // the ledger knows the Job's run to have ended, where that is not last
 	job    *runs.Job
-	pod    string // of the latest run, where its Job is gone
+	pod    string // of the latest run, where its Job no longer exists
 }
 
 func (s situation) next() runs.Step {
@@ -178,35 +178,35 @@ func TestNextExhaustively(t *testing.T) {
 		"the Job of what has run for what is wanted stays, unless it is to be cleaned up or tried again": func(s situation, n runs.Step) bool {
 			return n.Action != runs.DeleteJob || s.wanted.Cleanup || s.wanted.WillRetry(s.last) || !s.own() || s.jobLive() || !s.jobEnded() || !s.wanted.IsCurrent(s.last)
 		},
-		"a run is stopped only if it is live, and cancelled, has to leave, or is outdated and to be replaced or not begun": func(s situation, n runs.Step) bool {
+		"a run is stopped only if it is live, and cancelled, evicted, or outdated and to be replaced or not begun": func(s situation, n runs.Step) bool {
 			return n.Action != runs.Stop || s.ledgerLive() && s.own() &&
-				(s.cancelled() || s.wanted.Leave != "" || s.wanted.OnChange == v1alpha1.Replace && !s.wanted.IsCurrent(s.last) ||
+				(s.cancelled() || s.wanted.Evict != "" || s.wanted.OnChange == v1alpha1.Replace && !s.wanted.IsCurrent(s.last) ||
 					s.job.Unreleased && (!s.wanted.IsCurrent(s.last) || !s.wanted.Chosen))
 		},
 		"a Job that was never released is neither released nor adopted, unless it is that of a live run, current and chosen": func(s situation, n runs.Step) bool {
 			return s.job == nil || !s.job.Unreleased || n.Action != runs.Adopt &&
 				(n.Action != runs.Adjust || s.mayRelease() && s.wanted.IsCurrent(s.last) && s.wanted.Chosen)
 		},
-		"a run that was to be stopped goes on only where it was for not getting going, and it has": func(s situation, n runs.Step) bool {
+		"a run that was to be stopped goes on only where that was because its pods did not run, and they do": func(s situation, n runs.Step) bool {
 			return n.Action != runs.Keep || s.own() && s.jobLive() && !s.job.Deleting && s.job.Pods.Ready > 0 && s.last.State == v1alpha1.RunStopping &&
 				(s.last.Stop == v1alpha1.StopNotStarted || s.last.Stop == v1alpha1.StopLost)
 		},
-		"a run that runs is not stopped for not getting going, once that was said": func(s situation, n runs.Step) bool {
-			return n.Action != runs.DeleteJob || !s.ledgerLive() || !s.own() || s.job.Pods.Ready == 0 || s.cancelled() || s.wanted.Leave != "" ||
+		"a run whose pods run is not stopped because they did not": func(s situation, n runs.Step) bool {
+			return n.Action != runs.DeleteJob || !s.ledgerLive() || !s.own() || s.job.Pods.Ready == 0 || s.cancelled() || s.wanted.Evict != "" ||
 				s.last.Stop != v1alpha1.StopNotStarted && s.last.Stop != v1alpha1.StopLost
 		},
 		"a run is called cancelled only if a person has cancelled it": func(s situation, n runs.Step) bool {
 			return n.State != v1alpha1.RunCancelled || s.cancelled() || s.last.Stop == v1alpha1.StopCancelled
 		},
-		"no run is called over, given up or made while a pod of it may run": func(s situation, n runs.Step) bool {
+		"no run ends, is given up or is made while a pod of it may run": func(s situation, n runs.Step) bool {
 			return s.pod == "" || !s.ledgerLive() || n.Action == runs.Nothing
 		},
 		"what is stopped says why, and what has ended otherwise does not": func(_ situation, n runs.Step) bool {
 			stopped := n.Action == runs.Stop || n.State == v1alpha1.RunReplaced || n.State == v1alpha1.RunCancelled
 			return stopped == (n.Stop != "")
 		},
-		"what has to leave is neither made, adjusted nor left alone": func(s situation, n runs.Step) bool {
-			return s.wanted.Leave == "" || n.Action != runs.Create && (n.Action != runs.Adjust) &&
+		"what is evicted is neither made, adjusted nor ignored": func(s situation, n runs.Step) bool {
+			return s.wanted.Evict == "" || n.Action != runs.Create && (n.Action != runs.Adjust) &&
 				(n.Action != runs.Nothing || !s.own() || !s.jobLive() || !s.ledgerLive() || s.job.Deleting)
 		},
 		"a Job that is being deleted is not deleted, adjusted or adopted": func(s situation, n runs.Step) bool {
@@ -241,7 +241,10 @@ func TestNextExhaustively(t *testing.T) {
 		"what does nothing for long says why, unless all is as wanted": func(s situation, n runs.Step) bool {
 			return n.Action != runs.Nothing || n.Reason != "" || s.wanted.IsCurrent(s.last)
 		},
-		"a reason that people are told to wait for comes with a sentence": func(_ situation, n runs.Step) bool {
+		"what is explained has a message, and nothing else has, but that a Job ends with the message of the Job": func(_ situation, n runs.Step) bool {
+			return n.Action == runs.Finish || n.Explained() == (n.Message != "")
+		},
+		"a reason that people are told to wait for comes with a message": func(_ situation, n runs.Step) bool {
 			return n.Action != runs.Nothing || (n.Reason == "") == (n.Message == "")
 		},
 	}

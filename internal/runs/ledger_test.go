@@ -103,7 +103,7 @@ func TestLedgerLimits(t *testing.T) {
 
 func TestID(t *testing.T) {
 	first := runs.ID("owner", "alpine", wanted(), nil)
-	if first != runs.ID("owner", "alpine", wanted(suspend, left, size(9), replace), nil) {
+	if first != runs.ID("owner", "alpine", wanted(suspend, removed, size(9), replace), nil) {
 		t.Error("the id depends on more than what identifies a run")
 	}
 	if len(first) != 10 {

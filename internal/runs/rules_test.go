@@ -44,8 +44,8 @@ func TestNext(t *testing.T) {
 			wanted(), line("a", v1alpha1.RunRunning), nil, job("a", succeeded, deleting),
 			runs.Finish, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded,
 		},
-		"its Job succeeded after the member left": {
-			wanted(left), line("a", v1alpha1.RunRunning), nil, job("a", succeeded),
+		"its Job succeeded after the member was removed from the placement": {
+			wanted(removed), line("a", v1alpha1.RunRunning), nil, job("a", succeeded),
 			runs.Finish, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded,
 		},
 		"its Job was deleted by somebody": {
@@ -56,8 +56,8 @@ func TestNext(t *testing.T) {
 			wanted(digest("2")), line("a", v1alpha1.RunRunning), nil, nil,
 			runs.Finish, v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted,
 		},
-		"its Job was deleted by somebody after the member left": {
-			wanted(left), line("a", v1alpha1.RunRunning), nil, nil,
+		"its Job was deleted by somebody after the member was removed from the placement": {
+			wanted(removed), line("a", v1alpha1.RunRunning), nil, nil,
 			runs.Finish, v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted,
 		},
 		"its Job was deleted for a newer run": {
@@ -80,8 +80,8 @@ func TestNext(t *testing.T) {
 			wanted(token("t")), line("a", v1alpha1.RunStarting), nil, nil,
 			runs.Finish, v1alpha1.RunReplaced, v1alpha1.ReasonRunReplaced,
 		},
-		"the member left before a Job was made": {
-			wanted(left), line("a", v1alpha1.RunStarting), nil, nil,
+		"the member was removed before a Job was made": {
+			wanted(removed), line("a", v1alpha1.RunStarting), nil, nil,
 			runs.Finish, v1alpha1.RunReplaced, v1alpha1.ReasonRunReplaced,
 		},
 		"outdated and live: let it end": {
@@ -140,7 +140,7 @@ func TestNext(t *testing.T) {
 			wanted(), stopped(v1alpha1.StopNotStarted, line("a", v1alpha1.RunStopping)), nil, job("a"),
 			runs.DeleteJob, "", v1alpha1.ReasonRunWithdrawn,
 		},
-		"it was lost, its member answers again, and its Job is gone": {
+		"it was lost, its member answers again, and its Job no longer exists": {
 			wanted(), lost(line("a", v1alpha1.RunRunning)), nil, nil,
 			runs.Finish, v1alpha1.RunReplaced, v1alpha1.ReasonRunLost,
 		},
@@ -172,8 +172,8 @@ func TestNext(t *testing.T) {
 			wanted(replace), answering("t", line("a", v1alpha1.RunRunning)), nil, job("a"),
 			runs.Nothing, "", "",
 		},
-		"the member left, and the run is live: it stays": {
-			wanted(left, replace), line("a", v1alpha1.RunRunning), nil, job("a"),
+		"the member was removed from the placement, and the run is live: it stays": {
+			wanted(removed, replace), line("a", v1alpha1.RunRunning), nil, job("a"),
 			runs.Nothing, "", "",
 		},
 		"no Job yet": {
@@ -242,8 +242,8 @@ func TestNext(t *testing.T) {
 			wanted(), line("b", v1alpha1.RunSucceeded), []string{"a"}, job("a"),
 			runs.DeleteJob, "", v1alpha1.ReasonCleanedUp,
 		},
-		"a run is over, its Job is live, the member left": {
-			wanted(left), line("a", v1alpha1.RunReplaced), nil, job("a"),
+		"a run is over, its Job is live, the member was removed from the placement": {
+			wanted(removed), line("a", v1alpha1.RunReplaced), nil, job("a"),
 			runs.DeleteJob, "", v1alpha1.ReasonCleanedUp,
 		},
 		"an unknown Job is live, and the ledger is empty": {
@@ -258,20 +258,20 @@ func TestNext(t *testing.T) {
 			wanted(), nil, nil, job("x", succeeded),
 			runs.Adopt, v1alpha1.RunRunning, v1alpha1.ReasonRunAdopted,
 		},
-		"an unknown Job is live, suspended, held, and the member left": {
-			wanted(suspend, hold, left), nil, nil, job("x"),
+		"an unknown Job is live, suspended, held, and the member was removed from the placement": {
+			wanted(suspend, hold, removed), nil, nil, job("x"),
 			runs.Adopt, v1alpha1.RunRunning, v1alpha1.ReasonRunAdopted,
 		},
 		"an unknown Job is being deleted": {
 			wanted(), nil, nil, job("x", deleting),
 			runs.Nothing, "", v1alpha1.ReasonDeleting,
 		},
-		"the member left, and nothing is live": {
-			wanted(left), line("a", v1alpha1.RunSucceeded), nil, job("a", succeeded),
+		"the member was removed from the placement, and nothing is live": {
+			wanted(removed), line("a", v1alpha1.RunSucceeded), nil, job("a", succeeded),
 			runs.Cleanup, "", v1alpha1.ReasonCleanedUp,
 		},
-		"the member left without ever running it": {
-			wanted(left), nil, nil, nil,
+		"the member was removed from the placement without ever running it": {
+			wanted(removed), nil, nil, nil,
 			runs.Cleanup, "", v1alpha1.ReasonCleanedUp,
 		},
 		"it has succeeded": {
@@ -302,7 +302,7 @@ func TestNext(t *testing.T) {
 			wanted(retries(1)), line("a", v1alpha1.RunFailed), nil, job("a", failed),
 			runs.DeleteJob, "", v1alpha1.ReasonCleanedUp,
 		},
-		"it has failed, and no retries are left": {
+		"it has failed, and has no retries left": {
 			wanted(retries(1)), attempt(1, line("a", v1alpha1.RunFailed)), nil, nil,
 			runs.Nothing, "", "",
 		},
@@ -393,8 +393,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// A pod of a run that has not ended keeps the run from being called over, whatever became of its Job.
-func TestPodsThatAreLeft(t *testing.T) {
+// A pod of a run that has not ended keeps the run from ending in the ledger, whatever became of its Job.
+func TestOrphanPodsKeepARunFromEnding(t *testing.T) {
 	for name, last := range map[string]*v1alpha1.Run{
 		"of a run that goes on": line("a", v1alpha1.RunRunning),
 		"of one that is lost":   lost(line("a", v1alpha1.RunRunning)),
@@ -429,7 +429,7 @@ func TestBackOff(t *testing.T) {
 	}
 }
 
-// The words go into the ledger and to people.
+// The messages go into the ledger and to people.
 func TestNextTellsWhy(t *testing.T) {
 	done := job("a", failed)
 	done.Message = "BackoffLimitExceeded: too many"

@@ -1,5 +1,6 @@
-// Package runs decides what comes next for a MiniCluster on one member, from what is wanted, what the
-// ledger says, and what the member has. It is pure.
+// Package runs decides what comes next for a MiniCluster on one member. It is pure: what comes in (Input) are what is
+// wanted, what the ledger says, and what the member has; what goes out is one Step, and after that is done the next one
+// is decided from what there is then.
 //
 // The ordered list of rules in this package is the specification of how often a MiniCluster runs.
 //
@@ -12,8 +13,8 @@
 //	    └── Begin again: another digest or token, or a retry, and no Job left ─────────┘
 //
 // A run that a person cancels goes through Stopping as well, or from Starting at once, to Cancelled. One whose
-// member is drained, or that has to go elsewhere for another reason, becomes Replaced in the same way. A run
-// that is called over has no pod left that might still run.
+// member is drained, or that is evicted for another reason, becomes Replaced in the same way. A run
+// that has ended in the ledger has no pod left that might still run.
 package runs
 
 import (
@@ -44,14 +45,14 @@ type Wanted struct {
 	Retries int32
 	// Cancel are the ids of runs that a person wants stopped.
 	Cancel []string
-	// Leave is why the live run on this member has to be stopped although nothing about the MiniCluster has
-	// changed, and LeaveWhy the sentence for it; empty if it has not.
-	Leave    v1alpha1.StopReason
-	LeaveWhy string
+	// Evict is why the live run is evicted from this member although nothing about the MiniCluster has changed; empty
+	// if it is not. EvictMessage is the message for it.
+	Evict        v1alpha1.StopReason
+	EvictMessage string
 	// NoFailover says that a run that was lost with its member is not made up for elsewhere: its placement does not ask
-	// for that, or no longer, or leaves it to people.
+	// for that, or no longer, or only on a person's word.
 	NoFailover bool
-	// Chosen says whether the member is in the placement. One that has left it gets no new run.
+	// Chosen says whether the member is in the placement. One that was removed from it gets no new run.
 	Chosen bool
 	// Hold is why no new run may start now although one is due; empty if it may.
 	Hold string
@@ -97,7 +98,7 @@ type Input struct {
 	Ended func(runID string) bool
 	// Job is nil if the member confirmed that there is none.
 	Job *Job
-	// Pod is the name of a pod of the latest run that has not ended, where its Job is gone; empty if the member
+	// Pod is the name of a pod of the latest run that has not ended, where its Job no longer exists; empty if the member
 	// confirmed that there is none.
 	Pod string
 	// Quorum is how many of its pods the MiniCluster needs to begin; 0: all of them.
@@ -109,7 +110,7 @@ type Input struct {
 // Action is what to do next.
 type Action string
 
-// Values of Action. Each is one step; after it the state is looked at anew.
+// Values of Action. Each is one step; after it the state is read anew.
 const (
 	// Nothing: everything is as it should be, or something has to happen on the member first.
 	Nothing Action = "Nothing"
@@ -129,7 +130,7 @@ const (
 	DeleteJob Action = "DeleteJob"
 	// Adjust sets size and suspension of the Job.
 	Adjust Action = "Adjust"
-	// Cleanup removes everything from a member that has left the placement.
+	// Cleanup removes everything from a member that is no longer in the placement.
 	Cleanup Action = "Cleanup"
 )
 
@@ -142,8 +143,19 @@ type Step struct {
 	Stop v1alpha1.StopReason
 	// Reason and Message say why, for events and status.
 	Reason, Message string
-	// After is when to look again although nothing happens; 0: not.
+	// After is when to decide again although nothing happens; 0: not.
 	After time.Duration
+}
+
+// Explained says whether there is something to tell people of a step: why nothing is done, or why something ends. What
+// merely begins or goes on as it was asked for speaks for itself.
+func (s Step) Explained() bool {
+	switch s.Action {
+	case Begin, Create, Adjust:
+		return false
+	default:
+		return s.Reason != ""
+	}
 }
 
 // rule is a named check; it says whether it applies and, if so, what to do.
@@ -156,16 +168,16 @@ type rule struct {
 var rules = []rule{
 	// A live run in the ledger.
 	{"its Job has ended: the result goes into the ledger", jobEnded},
-	{"a Job made for it late, in place of the one it had: remove it", madeLate},
-	{"its Job is gone, but a pod of it may still run: wait until that is gone", podsLeft},
-	{"its Job was seen before and is gone: it has failed, and is not silently repeated", jobVanished},
-	{"its Job is being deleted: wait until its pods are gone", jobDeleting},
-	{"it was to be stopped since it did not get going, and has since: let it go on", gotGoing},
+	{"a stale request has made a Job for it, after the one that it had: remove it", staleJob},
+	{"its Job no longer exists, but a pod of it may still run: wait until that is deleted", orphanPod},
+	{"its Job was seen before and no longer exists: it has failed, and is not silently repeated", jobVanished},
+	{"its Job is being deleted: wait until its pods are deleted", jobDeleting},
+	{"it was to be stopped since its pods did not run, and they do by now: let it go on", startedAfterAll},
 	{"the hub has begun to stop it: delete its Job", stopping},
 	{"it is cancelled and no Job was ever made: give it up", cancelUnstarted},
 	{"it is cancelled: stop it", cancelLive},
-	{"it has to leave its member and no Job was ever made: give it up", leavingUnstarted},
-	{"it has to leave its member: stop it", leavingLive},
+	{"it is evicted and no Job was ever made: give it up", evictedUnstarted},
+	{"it is evicted: stop it", evictedLive},
 	{"it is outdated and no Job was ever made: give it up", outdatedUnstarted},
 	{"it is outdated and its Job was never released: replace it", outdatedUnreleased},
 	{"it is suspended, or not released yet, or is to be suspended: that goes for an outdated run too", adjustSuspension},
@@ -175,17 +187,17 @@ var rules = []rule{
 	{"its Job differs in size: adjust it", adjustSize},
 	{"its Job is as wanted", liveAsWanted},
 	// No live run in the ledger.
-	{"a Job that the ledger says is over is still live: stop it", zombie},
+	{"a live Job whose run has ended in the ledger: stop it", staleLiveJob},
 	{"the member has a Job of ours that the ledger does not know, and that was never released: remove it", unreleased},
 	{"the member has a Job of ours that the ledger does not know: adopt it, do not run beside it", adopt},
-	{"a live Job of ours has lost its run's label: leave it to end", unlabelled},
-	{"the member has left the placement: clean up", leave},
+	{"a live Job of ours has lost its run's label: let it end", unlabelled},
+	{"the member is no longer in the placement: clean up", removedFromPlacement},
 	{"what is wanted has run, and is to be cleaned up: remove its Job", tidy},
 	{"what is wanted has failed, and is to be tried again: wait out the back-off", backOff},
 	{"what is wanted has run: it is not repeated", done},
 	{"a new run is due, but has to wait", held},
 	{"a new run is due, and the Job of the one before it is still there: remove it", clearWay},
-	{"a new run is due: write it down", begin},
+	{"a new run is due: record it", begin},
 }
 
 // Next decides.
@@ -220,7 +232,7 @@ func jobEnded(in *Input) (Step, bool) {
 	return finish(v1alpha1.RunFailed, v1alpha1.ReasonRunFailed, in.Job.Message), true
 }
 
-func madeLate(in *Input) (Step, bool) {
+func staleJob(in *Input) (Step, bool) {
 	if !in.live() || !in.hasRunsJob() || !in.Job.Unreleased || in.Job.Deleting || in.Last.JobUID == "" || string(in.Last.JobUID) == in.Job.UID {
 		return Step{}, false
 	}
@@ -228,12 +240,12 @@ func madeLate(in *Input) (Step, bool) {
 		Message: "removing a Job that was made after the one that the run had, and never released"}, true
 }
 
-func podsLeft(in *Input) (Step, bool) {
+func orphanPod(in *Input) (Step, bool) {
 	if !in.live() || in.Job != nil || in.Pod == "" {
 		return Step{}, false
 	}
 	return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting,
-		Message: "the Job is gone, but its pod " + in.Pod + " is still there; waiting until the member says that it is gone"}, true
+		Message: "the Job is gone, but its pod " + in.Pod + " is still there; waiting until the member confirms that it is deleted"}, true
 }
 
 func jobVanished(in *Input) (Step, bool) {
@@ -262,7 +274,7 @@ var endings = map[v1alpha1.StopReason]struct{ reason, message string }{
 	v1alpha1.StopLost:       {v1alpha1.ReasonRunLost, "lost"},
 }
 
-// over calls a run over that was stopped.
+// over ends a run that was stopped.
 func over(why v1alpha1.StopReason, message string) Step {
 	end, known := endings[why]
 	if !known {
@@ -279,7 +291,7 @@ func over(why v1alpha1.StopReason, message string) Step {
 	return Step{Action: Finish, State: state, Stop: why, Reason: end.reason, Message: message}
 }
 
-// stop has a live run stopped, which is over when its Job is gone.
+// stop has a live run stopped, which ends when its Job is deleted.
 func stop(why v1alpha1.StopReason, message string) Step {
 	step := over(why, message)
 	step.Action, step.State = Stop, v1alpha1.RunStopping
@@ -300,24 +312,24 @@ func cancelLive(in *Input) (Step, bool) {
 	return stop(v1alpha1.StopCancelled, ""), in.cancelled() && in.hasRunsJob()
 }
 
-func leavingUnstarted(in *Input) (Step, bool) {
-	return over(in.Wanted.Leave, in.Wanted.LeaveWhy), in.live() && in.Wanted.Leave != "" && in.Job == nil
+func evictedUnstarted(in *Input) (Step, bool) {
+	return over(in.Wanted.Evict, in.Wanted.EvictMessage), in.live() && in.Wanted.Evict != "" && in.Job == nil
 }
 
-func leavingLive(in *Input) (Step, bool) {
-	return stop(in.Wanted.Leave, in.Wanted.LeaveWhy), in.live() && in.Wanted.Leave != "" && in.hasRunsJob()
+func evictedLive(in *Input) (Step, bool) {
+	return stop(in.Wanted.Evict, in.Wanted.EvictMessage), in.live() && in.Wanted.Evict != "" && in.hasRunsJob()
 }
 
 func jobDeleting(in *Input) (Step, bool) {
 	if !in.live() || !in.hasRunsJob() || !in.Job.Deleting {
 		return Step{}, false
 	}
-	return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the Job is being deleted; waiting until its pods are gone"}, true
+	return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the Job is being deleted; waiting until its pods are deleted"}, true
 }
 
-// gotGoing is for a hub that was away between writing that it would stop a run and doing so.
-func gotGoing(in *Input) (Step, bool) {
-	if !in.live() || !in.hasRunsJob() || in.Last.State != v1alpha1.RunStopping || in.cancelled() || in.Wanted.Leave != "" {
+// startedAfterAll is for a hub that did not run between writing that it would stop a run and doing so.
+func startedAfterAll(in *Input) (Step, bool) {
+	if !in.live() || !in.hasRunsJob() || in.Last.State != v1alpha1.RunStopping || in.cancelled() || in.Wanted.Evict != "" {
 		return Step{}, false
 	}
 	going := in.Last.Stop == v1alpha1.StopNotStarted && Running(in.Job, in.Quorum) || in.Last.Stop == v1alpha1.StopLost && in.Job.Pods.Ready > 0
@@ -369,7 +381,7 @@ func wrongJob(in *Input) (Step, bool) {
 		return Step{}, false
 	}
 	if in.Job.Deleting {
-		return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the Job of an earlier run is being deleted; waiting until its pods are gone"}, true
+		return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the Job of an earlier run is being deleted; waiting until its pods are deleted"}, true
 	}
 	if in.Job.Finished || in.Job.Unreleased || in.Ended(in.Job.RunID) {
 		return Step{Action: DeleteJob, Reason: v1alpha1.ReasonCleanedUp, Message: "removing the Job of an earlier run"}, true
@@ -419,7 +431,7 @@ func liveAsWanted(in *Input) (Step, bool) {
 	return Step{Action: Nothing}, in.live()
 }
 
-func zombie(in *Input) (Step, bool) {
+func staleLiveJob(in *Input) (Step, bool) {
 	if in.Job == nil || in.Job.Finished || in.Job.Deleting {
 		return Step{}, false
 	}
@@ -444,8 +456,8 @@ func unlabelled(in *Input) (Step, bool) {
 		Message: "a live Job of ours that has lost its label " + v1alpha1.LabelRun + " is left to end; delete it to go on at once"}, true
 }
 
-func leave(in *Input) (Step, bool) {
-	return Step{Action: Cleanup, Reason: v1alpha1.ReasonCleanedUp, Message: "the member has left the placement"}, !in.Wanted.Chosen
+func removedFromPlacement(in *Input) (Step, bool) {
+	return Step{Action: Cleanup, Reason: v1alpha1.ReasonCleanedUp, Message: "the member is no longer in the placement"}, !in.Wanted.Chosen
 }
 
 func adopt(in *Input) (Step, bool) {
@@ -460,7 +472,7 @@ func tidy(in *Input) (Step, bool) {
 		return Step{}, false
 	}
 	if in.Job.Deleting {
-		return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the run has ended; waiting until the pods of its Job are gone, which is not kept"}, true
+		return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the run has ended; waiting until the pods of its Job are deleted, which is not kept"}, true
 	}
 	return Step{Action: DeleteJob, Reason: v1alpha1.ReasonCleanedUp, Message: "the run has ended; its Job is not kept"}, true
 }
@@ -492,12 +504,12 @@ func backOff(in *Input) (Step, bool) {
 	for range in.Last.Attempt {
 		wait = min(2*wait, maxBackOff)
 	}
-	left := in.Last.CompletionTime.Add(wait).Sub(in.Now)
-	if left <= 0 {
+	rest := in.Last.CompletionTime.Add(wait).Sub(in.Now)
+	if rest <= 0 {
 		return Step{}, false
 	}
 	return Step{
-		Action: Nothing, Reason: v1alpha1.ReasonRetryWaiting, After: left,
+		Action: Nothing, Reason: v1alpha1.ReasonRetryWaiting, After: rest,
 		Message: fmt.Sprintf("%s; retry %d of %d at %s", in.Last.Message, in.Last.Attempt+1, in.Wanted.Retries,
 			in.Last.CompletionTime.Add(wait).UTC().Format(time.TimeOnly+" UTC")),
 	}, true
@@ -519,7 +531,7 @@ func clearWay(in *Input) (Step, bool) {
 		return Step{}, false
 	}
 	if in.Job.Deleting {
-		return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the Job of the run before is being deleted; waiting until its pods are gone"}, true
+		return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the Job of the run before is being deleted; waiting until its pods are deleted"}, true
 	}
 	return Step{Action: DeleteJob, Reason: v1alpha1.ReasonCleanedUp, Message: "removing the Job of the run before"}, true
 }

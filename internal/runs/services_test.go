@@ -14,16 +14,16 @@ func TestServicesDue(t *testing.T) {
 		job  *runs.Job
 		want runs.Services
 	}{
-		"no run":                       {nil, nil, runs.ServicesOff},
-		"a run that has ended":         {run(v1alpha1.RunSucceeded), &runs.Job{RunID: "a", Finished: true}, runs.ServicesOff},
-		"a run that was replaced":      {run(v1alpha1.RunReplaced), nil, runs.ServicesOff},
-		"a run about to start":         {run(v1alpha1.RunStarting), nil, runs.ServicesKept},
-		"a live run":                   {run(v1alpha1.RunRunning), &runs.Job{RunID: "a"}, runs.ServicesOn},
-		"a run that is being stopped":  {run(v1alpha1.RunStopping), &runs.Job{RunID: "a", Deleting: true}, runs.ServicesOff},
-		"a suspended run":              {run(v1alpha1.RunRunning), &runs.Job{RunID: "a", Suspended: true}, runs.ServicesOff},
-		"a live run whose Job is gone": {run(v1alpha1.RunRunning), nil, runs.ServicesKept},
-		"another run's Job":            {run(v1alpha1.RunRunning), &runs.Job{RunID: "b"}, runs.ServicesOff},
-		"a Job that has just finished": {run(v1alpha1.RunRunning), &runs.Job{RunID: "a", Finished: true}, runs.ServicesOff},
+		"no run":                           {nil, nil, runs.ServicesOff},
+		"a run that has ended":             {run(v1alpha1.RunSucceeded), &runs.Job{RunID: "a", Finished: true}, runs.ServicesOff},
+		"a run that was replaced":          {run(v1alpha1.RunReplaced), nil, runs.ServicesOff},
+		"a run about to start":             {run(v1alpha1.RunStarting), nil, runs.ServicesKept},
+		"a live run":                       {run(v1alpha1.RunRunning), &runs.Job{RunID: "a"}, runs.ServicesOn},
+		"a run that is being stopped":      {run(v1alpha1.RunStopping), &runs.Job{RunID: "a", Deleting: true}, runs.ServicesOff},
+		"a suspended run":                  {run(v1alpha1.RunRunning), &runs.Job{RunID: "a", Suspended: true}, runs.ServicesOff},
+		"a live run whose Job was deleted": {run(v1alpha1.RunRunning), nil, runs.ServicesKept},
+		"another run's Job":                {run(v1alpha1.RunRunning), &runs.Job{RunID: "b"}, runs.ServicesOff},
+		"a Job that has just finished":     {run(v1alpha1.RunRunning), &runs.Job{RunID: "a", Finished: true}, runs.ServicesOff},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

@@ -11,22 +11,22 @@ import (
 	"github.com/minifleet/minifleet/internal/runs"
 )
 
-// world is the state of everything that outlives a hub: the ledger, which is written as a whole or not at
+// world is the state of everything that outlives a hub: the ledger, which is stored as a whole or not at
 // all, the member, and requests that are still on their way there. The hub itself remembers nothing, so
 // that a crash between any two of its steps is no step of its own: whatever comes next, from the state
-// that is left, is what a new hub does.
+// that there is, is what a new hub does.
 type world struct {
 	wants    int // index into the story's list of what is wanted
 	ledger   runs.Ledger
 	job      *modelJob
-	stray    string // the run of pods that go on although their Job is gone
+	orphan   string // the run of pods that go on although their Job was deleted
 	inFlight *request
 	uids     int
 
 	// What has happened so far.
 	created  map[string]int // Jobs made on the member, by run
 	executed map[string]int // executions started on the member, by run
-	meddled  bool           // somebody has deleted a Job on the member
+	deleted  bool           // somebody has deleted a Job on the member
 }
 
 // modelJob is a Job as its member sees it.
@@ -65,10 +65,10 @@ func (w *world) clone() *world {
 	return &c
 }
 
-// key tells worlds apart. Numbers of Jobs are left out of it: only whether requests mean this one counts.
+// key tells worlds apart. Numbers of Jobs are not in it: only whether requests mean this one counts.
 func (w *world) key() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d %t %v %v %s", w.wants, w.meddled, w.created, w.executed, w.stray)
+	fmt.Fprintf(&b, "%d %t %v %v %s", w.wants, w.deleted, w.created, w.executed, w.orphan)
 	for _, r := range w.ledger {
 		fmt.Fprintf(&b, "|%s %s %s %d %s %t", r.ID, r.RerunAt, r.State, r.Attempt, r.Stop, w.job != nil && string(r.JobUID) == w.job.UID)
 	}
@@ -92,7 +92,7 @@ func (w *world) step(wanted runs.Wanted) runs.Step {
 		}
 	}
 	in := runs.Input{Wanted: wanted, Last: w.last(), Ended: w.ledger.Ended}
-	if w.job == nil && w.last() != nil && w.last().ID == w.stray {
+	if w.job == nil && w.last() != nil && w.last().ID == w.orphan {
 		in.Pod = "pod"
 	}
 	if w.job != nil {
@@ -152,7 +152,7 @@ func (w *world) request(wanted runs.Wanted) *request {
 	}
 	switch step.Action {
 	case runs.Create:
-		if w.stray != "" && w.stray != w.last().ID {
+		if w.orphan != "" && w.orphan != w.last().ID {
 			return nil // no run starts beside pods of another
 		}
 		r.create = runs.Job{
@@ -198,8 +198,8 @@ func (w *world) land(r *request) bool {
 // member lists what the member may do next by itself.
 func (w *world) member() []func(*world) {
 	var out []func(*world)
-	if w.stray != "" {
-		out = append(out, func(w *world) { w.stray = "" })
+	if w.orphan != "" {
+		out = append(out, func(w *world) { w.orphan = "" })
 	}
 	j := w.job
 	if j == nil {
@@ -224,9 +224,9 @@ func (w *world) member() []func(*world) {
 	return out
 }
 
-// settle lets hub and member work, with nobody interfering, until neither has anything left to do. It
+// converge lets hub and member work, with nobody interfering, until neither has anything to do. It
 // says whether they came to an end.
-func (w *world) settle(wanted runs.Wanted) bool {
+func (w *world) converge(wanted runs.Wanted) bool {
 	for range 100 {
 		if r := w.inFlight; r != nil {
 			w.inFlight = nil
