@@ -91,9 +91,9 @@ func without(candidates []placement.Candidate, name string) []placement.Candidat
 	out := slices.Clone(candidates)
 	for i := range out {
 		if out[i].Name == name {
-			out[i].Unfit, out[i].Passing = "its run does not get going there", false
+			out[i].Unfit, out[i].Unknown = "its run does not get going there", false
 		} else if out[i].Avoid != "" && out[i].Unfit == "" {
-			out[i].Unfit, out[i].Passing = out[i].Avoid, false
+			out[i].Unfit, out[i].Unknown = out[i].Avoid, false
 		}
 	}
 	return out

@@ -1,7 +1,8 @@
-// Package fit says whether the pods of a MiniCluster have room on the nodes of a member. It is pure.
+// Package fit says whether the pods of a MiniCluster have room on the nodes of a member. It is pure: nodes, with what is
+// free on them, and a gang of pods come in; out goes how many of the pods have room, and what the others lack.
 //
-// The pods of a MiniCluster are equal, so it is enough to count how many of them each node takes. What is
-// looked at is what makes a scheduler refuse a node: requests, the limit of pods, node selector, required
+// The pods of a MiniCluster are equal, so it is enough to count how many of them each node takes. What
+// counts is what makes a scheduler refuse a node: requests, the limit of pods, node selector, required
 // node affinity, and taints. Volumes, host ports, quota, and pods that would be preempted are not.
 package fit
 
@@ -123,19 +124,19 @@ func Check(nodes []fleet.Node, g Gang) Result {
 	return r
 }
 
-// besideFits says whether some node takes the pod beside the gang and leaves enough for the gang.
+// besideFits says whether some node takes the pod beside the gang and has enough for the gang all the same.
 func besideFits(nodes []fleet.Node, counts []int, total int, g Gang) bool {
 	for i := range nodes {
 		if g.Beside.refuses(&nodes[i]) != "" || g.Beside.count(nodes[i].Free) == 0 {
 			continue
 		}
-		left := 0
+		remaining := 0
 		if g.Pod.refuses(&nodes[i]) == "" {
 			rest := maps.Clone(nodes[i].Free)
 			addTo(rest, g.Beside.Requests, -1)
-			left = g.Pod.count(rest)
+			remaining = g.Pod.count(rest)
 		}
-		if total-counts[i]+left >= g.Size {
+		if total-counts[i]+remaining >= g.Size {
 			return true
 		}
 	}

@@ -176,14 +176,14 @@ func TestHoldsAndCompete(t *testing.T) {
 func TestReserve(t *testing.T) {
 	nodes := fit.Clone([]fleet.Node{node("a", "cpu", "4"), node("b", "cpu", "8")})
 	p := gang(0, "cpu", "2").Pod
-	if left := fit.Reserve(nodes, p, 3); left != 0 {
-		t.Errorf("%d are left over", left)
+	if unplaced := fit.Reserve(nodes, p, 3); unplaced != 0 {
+		t.Errorf("%d found no room", unplaced)
 	}
 	if nodes[0].Free["cpu"] != 2000 || nodes[1].Free["cpu"] != 4000 {
 		t.Errorf("not spread: %v, %v", nodes[0].Free, nodes[1].Free)
 	}
-	if left := fit.Reserve(nodes, p, 5); left != 2 {
-		t.Errorf("%d are left over", left)
+	if unplaced := fit.Reserve(nodes, p, 5); unplaced != 2 {
+		t.Errorf("%d found no room", unplaced)
 	}
 }
 
@@ -226,9 +226,9 @@ func TestProperties(t *testing.T) {
 			t.Fatalf("fits %v: %v, %v", res.Fits, nodes, g)
 		}
 		rest := fit.Clone(nodes)
-		left := fit.Reserve(rest, g.Pod, g.Size)
-		if left != g.Size-res.Pods {
-			t.Fatalf("%d of %d fit, and %d found no room", res.Pods, g.Size, left)
+		unplaced := fit.Reserve(rest, g.Pod, g.Size)
+		if unplaced != g.Size-res.Pods {
+			t.Fatalf("%d of %d fit, and %d found no room", res.Pods, g.Size, unplaced)
 		}
 		for i := range rest {
 			for name, n := range rest[i].Free {

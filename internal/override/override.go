@@ -1,4 +1,5 @@
-// Package override changes a MiniCluster for one member, as a Placement says. It is pure.
+// Package override changes a MiniCluster for one member, as a Placement says. It is pure: the spec, the overrides and the
+// member's labels come in; out goes the spec for that member, and its digest where it differs.
 package override
 
 import (

@@ -111,7 +111,7 @@ func TestRefusals(t *testing.T) {
 	}
 	cases := map[string]struct {
 		override v1alpha1.ClusterOverride
-		words    []string
+		texts    []string
 	}{
 		"size":              {on("o", "", op("add", "/size", "4")), []string{"size", "the same on all members"}},
 		"size by copy":      {on("o", "", op("add", "/tasks", "9"), move("copy", "/tasks", "/size")), []string{"size", "the same on all members"}},
@@ -136,7 +136,7 @@ func TestRefusals(t *testing.T) {
 			if !errors.As(err, &e) || e.Override != "o" || !strings.HasPrefix(err.Error(), "override o: ") {
 				t.Fatalf("got %v", err)
 			}
-			for _, w := range c.words {
+			for _, w := range c.texts {
 				if !strings.Contains(err.Error(), w) {
 					t.Errorf("%q does not say %q", err, w)
 				}

@@ -1,5 +1,6 @@
-// Package placement decides which members run a MiniCluster. It is pure: the same input gives the same
-// decision.
+// Package placement decides which members run a MiniCluster. It is pure: what comes in (Input) are the Placement, the
+// members, those that a run keeps, and how it fits on each; what goes out is the Decision, which is the same for the
+// same input.
 //
 // A member may be chosen if it is named (names, selector), and its taints are tolerated. Those that may be
 // chosen are put in an order (taints, spread, score, rendezvous), and the first that are fit are taken.
@@ -24,11 +25,11 @@ type Candidate struct {
 	Taints []v1alpha1.Taint
 	// Unfit is why nothing new may be placed on the member now, e.g. that it is suspended; empty if it may.
 	Unfit string
-	// Away says that the member is unfit on purpose, so that a placement on all members does not wait for it.
-	Away bool
-	// Passing says that a member is unfit only because it is not known yet, and will be in a moment: that is
-	// no reason to move away from it, nor to pass it over.
-	Passing bool
+	// Closed says that the member is unfit on purpose, so that a placement on all members does not wait for it.
+	Closed bool
+	// Unknown says that a member is unfit only because it is not known yet, and will be in a moment: that is
+	// no reason to move away from it, nor to choose another in its place.
+	Unknown bool
 	// Avoid is why the member comes after all others, as with a taint; empty if it does not.
 	Avoid string
 	// Runs is how many runs of this fleet are live there.
@@ -84,8 +85,8 @@ type Decision struct {
 	Unselected int
 	// Waiting are those of Rejected that would be chosen if they had room, nearest miss first.
 	Waiting []v1alpha1.RejectedCluster
-	// Awaited are those of Rejected that are Passing, and may turn out to come before others. Places are left
-	// empty for them.
+	// Awaited are those of Rejected that are Unknown, and may turn out to come before others. Places are kept
+	// free for them.
 	Awaited []v1alpha1.RejectedCluster
 	// HeldBack are those of Rejected that could take such a place now.
 	HeldBack []string
@@ -107,7 +108,7 @@ func Decide(in Input) (Decision, error) {
 		d.Wanted = int(*in.Spec.NumberOfClusters)
 	} else {
 		d.Wanted = len(in.Keep) + missing + count(matching, func(c Candidate) bool {
-			return !c.Away && !slices.Contains(in.Keep, c.Name)
+			return !c.Closed && !slices.Contains(in.Keep, c.Name)
 		})
 	}
 	in.choose(matching, &d)
@@ -140,7 +141,7 @@ func (in Input) choose(matching []Candidate, d *Decision) {
 			d.reject(c.Name, c.Unfit)
 			d.Awaited = append(d.Awaited, d.Rejected[len(d.Rejected)-1])
 			spread.add(c.Candidate)
-		case c.Unfit != "" && (!c.Passing || !slices.Contains(in.Prefer, c.Name)):
+		case c.Unfit != "" && (!c.Unknown || !slices.Contains(in.Prefer, c.Name)):
 			d.reject(c.Name, c.Unfit)
 		case spread.forbids(c.Candidate) != "":
 			d.reject(c.Name, spread.forbids(c.Candidate))
@@ -164,9 +165,9 @@ func (in Input) choose(matching []Candidate, d *Decision) {
 	})
 }
 
-// awaits says that a place is left empty for a member that is not known yet.
+// awaits says that a place is kept free for a member that is not known yet.
 func (in Input) awaits(c Candidate) bool {
-	return c.Passing && c.Unfit != "" && !slices.Contains(in.Prefer, c.Name)
+	return c.Unknown && c.Unfit != "" && !slices.Contains(in.Prefer, c.Name)
 }
 
 // once remembers answers.
@@ -232,7 +233,7 @@ func (in Input) excludes(c Candidate, selector labels.Selector) (why string, uns
 	spec := &in.Spec
 	switch {
 	case slices.Contains(spec.ExcludeClusterNames, c.Name):
-		return "excludeClusterNames leaves it out", false
+		return "excludeClusterNames excludes it", false
 	case len(spec.ClusterNames) > 0 && !slices.Contains(spec.ClusterNames, c.Name):
 		return "clusterNames does not name it", false
 	case !selector.Matches(labels.Set(c.Labels)):
@@ -265,7 +266,7 @@ func (in Input) missing(d *Decision) int {
 func (d *Decision) notNeeded(c Candidate) {
 	reason := fmt.Sprintf("not needed: %d of %d chosen", len(d.Clusters), d.Wanted)
 	switch {
-	case c.Away:
+	case c.Closed:
 		reason = c.Unfit
 	case c.Avoid != "":
 		reason += "; it comes last, since " + c.Avoid
@@ -286,7 +287,7 @@ type ranked struct {
 }
 
 // last is 0 for most members, more for those with a taint that is not tolerated, of the effect PreferNoSelect, and
-// still more for those that a run had to leave.
+// still more for those that a run was evicted from.
 func (in Input) last(c Candidate) int {
 	switch {
 	case c.Avoid != "":

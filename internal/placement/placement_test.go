@@ -117,8 +117,8 @@ func TestDecide(t *testing.T) {
 			[]string{"cinder"}, 1, 2, rejected{"alpine": "not needed: 1 of 1 chosen", "basalt": "not needed: 1 of 1 chosen"},
 		},
 		"kept though no longer registered": {
-			placement.Input{Candidates: fleet[:1], Keep: []string{"gone"}, Spec: v1alpha1.PlacementSpec{NumberOfClusters: one}},
-			[]string{"gone"}, 1, 1, rejected{"alpine": "not needed: 1 of 1 chosen"},
+			placement.Input{Candidates: fleet[:1], Keep: []string{"deleted"}, Spec: v1alpha1.PlacementSpec{NumberOfClusters: one}},
+			[]string{"deleted"}, 1, 1, rejected{"alpine": "not needed: 1 of 1 chosen"},
 		},
 		"kept though fewer are wanted": {
 			placement.Input{Candidates: fleet, Keep: []string{"alpine", "basalt"}, Spec: v1alpha1.PlacementSpec{NumberOfClusters: one}},
@@ -156,7 +156,7 @@ func TestDecide(t *testing.T) {
 func unknown(names ...string) []placement.Candidate {
 	out := unfit(names...)
 	for i := range out {
-		out[i].Passing = out[i].Unfit != ""
+		out[i].Unknown = out[i].Unfit != ""
 	}
 	return out
 }
@@ -286,7 +286,7 @@ func TestOrderOfCandidatesDoesNotMatter(t *testing.T) {
 	}
 }
 
-// A member that joins or leaves moves at most one place, and MiniClusters spread over the members.
+// A member that is added or removed moves at most one place, and MiniClusters spread over the members.
 func TestMovementAndSpread(t *testing.T) {
 	all := many(20)
 	count := map[string]int{}
@@ -296,12 +296,12 @@ func TestMovementAndSpread(t *testing.T) {
 		for _, name := range before {
 			count[name]++
 		}
-		leaving := all[k%len(all)].Name
-		in.Candidates = slices.DeleteFunc(slices.Clone(all), func(c placement.Candidate) bool { return c.Name == leaving })
+		removed := all[k%len(all)].Name
+		in.Candidates = slices.DeleteFunc(slices.Clone(all), func(c placement.Candidate) bool { return c.Name == removed })
 		after := decide(t, in).Clusters
 		for _, name := range before {
-			if name != leaving && !slices.Contains(after, name) {
-				t.Fatalf("%s left, and %v became %v", leaving, before, after)
+			if name != removed && !slices.Contains(after, name) {
+				t.Fatalf("%s was removed, and %v became %v", removed, before, after)
 			}
 		}
 	}

@@ -58,7 +58,7 @@ func TestNames(t *testing.T) {
 		},
 		"excluded": {
 			v1alpha1.PlacementSpec{ExcludeClusterNames: []string{"basalt"}, ClusterNames: []string{"alpine", "basalt"}}, nil, []string{"alpine"}, 1,
-			map[string]string{"basalt": "excludeClusterNames leaves it out", "cinder": "clusterNames does not name it"},
+			map[string]string{"basalt": "excludeClusterNames excludes it", "cinder": "clusterNames does not name it"},
 		},
 		"excluded, and kept": {
 			v1alpha1.PlacementSpec{ExcludeClusterNames: []string{"basalt"}, NumberOfClusters: one}, []string{"basalt"}, []string{"basalt"}, 1,
@@ -265,14 +265,14 @@ func TestRoom(t *testing.T) {
 			}
 			for name, n := range asked {
 				if n > 1 {
-					t.Errorf("%s was looked at %d times", name, n)
+					t.Errorf("%s was asked for %d times", name, n)
 				}
 			}
 		})
 	}
 	in := placement.Input{Candidates: fleet, Keep: []string{"alpine"}, Spec: v1alpha1.PlacementSpec{NumberOfClusters: ptr.To[int32](1)}}
 	in.Room = func(name string) placement.Room {
-		t.Errorf("%s is looked at although nothing is to be chosen", name)
+		t.Errorf("%s is asked for although nothing is to be chosen", name)
 		return placement.Room{}
 	}
 	decide(t, in)
@@ -326,7 +326,7 @@ func TestSpread(t *testing.T) {
 			why: "one more with site=north would exceed maxSkew 1 (DoNotSchedule)"},
 		"at most two apart": {n: 9, skew: 2, action: v1alpha1.DoNotSchedule, want: map[string]int{"north": 3, "south": 2, "west": 1},
 			why: "it has no label site to spread over (DoNotSchedule)"},
-		"a site that is away counts": {n: 9, skew: 1, action: v1alpha1.DoNotSchedule, unfit: "west-0", want: map[string]int{"north": 1, "south": 1}},
+		"a site that is unreachable counts": {n: 9, skew: 1, action: v1alpha1.DoNotSchedule, unfit: "west-0", want: map[string]int{"north": 1, "south": 1}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -334,7 +334,7 @@ func TestSpread(t *testing.T) {
 				in := placement.Input{Key: fmt.Sprint(key), Candidates: slices.Clone(all), Keep: c.keep}
 				for i := range in.Candidates {
 					if in.Candidates[i].Name == c.unfit {
-						in.Candidates[i].Unfit = "is away"
+						in.Candidates[i].Unfit = "is unreachable"
 					}
 				}
 				in.Spec.NumberOfClusters = &c.n
@@ -366,7 +366,7 @@ func randomInput(r *rand.Rand) placement.Input {
 			c.Taints = []v1alpha1.Taint{{Key: pick("a", "b"), Effect: effects[r.IntN(3)]}}
 		}
 		if r.IntN(4) == 0 {
-			c.Unfit, c.Passing, c.Away = "is away", r.IntN(2) == 0, r.IntN(2) == 0
+			c.Unfit, c.Unknown, c.Closed = "is unreachable", r.IntN(2) == 0, r.IntN(2) == 0
 		}
 		in.Candidates = append(in.Candidates, c)
 	}
@@ -450,8 +450,8 @@ func TestKnowingMoreTakesNothingBack(t *testing.T) {
 		known := in
 		known.Candidates = slices.Clone(in.Candidates)
 		for i := range known.Candidates {
-			if c := &known.Candidates[i]; c.Passing {
-				c.Passing = false
+			if c := &known.Candidates[i]; c.Unknown {
+				c.Unknown = false
 				if r.IntN(2) == 0 {
 					c.Unfit = ""
 				}
@@ -514,19 +514,19 @@ func checkDecision(t *testing.T, in placement.Input, d placement.Decision) {
 	last := int32(1 << 30)
 	for i, name := range d.Clusters[len(in.Keep):] {
 		c := byName[name]
-		if c.Unfit != "" && (!c.Passing || !slices.Contains(in.Prefer, name)) {
+		if c.Unfit != "" && (!c.Unknown || !slices.Contains(in.Prefer, name)) {
 			t.Errorf("%s is chosen although it is unfit", name)
 		}
 		if in.Room != nil && in.Room(name).Miss != "" {
 			t.Errorf("%s is chosen although it has no room", name)
 		}
 		if slices.Contains(in.Spec.ExcludeClusterNames, name) || len(in.Spec.ClusterNames) > 0 && !slices.Contains(in.Spec.ClusterNames, name) {
-			t.Errorf("%s is chosen although names leave it out", name)
+			t.Errorf("%s is chosen although names exclude it", name)
 		}
 		score := d.Reasons[len(in.Keep)+i].Score
 		if len(in.Spec.SpreadPolicy.SpreadConstraints) == 0 && len(c.Taints) == 0 {
 			if score > last {
-				t.Errorf("%s comes late for its score of %d", name, score)
+				t.Errorf("%s comes too low for its score of %d", name, score)
 			}
 			last = score
 		}

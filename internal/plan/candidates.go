@@ -97,8 +97,8 @@ func (d *Decision) candidates(s *Snapshot, members map[string]fitness) []placeme
 			d.Line.Unknown = append(d.Line.Unknown, m.Name)
 		}
 		out = append(out, placement.Candidate{
-			Name: m.Name, Labels: m.Labels, Taints: m.Spec.Taints, Unfit: f.unfit, Passing: f.left > 0,
-			Away: m.Closed() != "", Avoid: eviction.Avoid(d.Ledger, d.Wanted, m.Name), Runs: s.Queue.Runs[m.Name],
+			Name: m.Name, Labels: m.Labels, Taints: m.Spec.Taints, Unfit: f.unfit, Unknown: f.left > 0,
+			Closed: m.Closed() != "", Avoid: eviction.Avoid(d.Ledger, d.Wanted, m.Name), Runs: s.Queue.Runs[m.Name],
 		})
 	}
 	return out
