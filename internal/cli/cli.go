@@ -1,4 +1,5 @@
-// Package cli holds the commands of the minifleet binary.
+// Package cli holds the commands of the minifleet binary: flags, files and standard input come in; out go what a command
+// prints and its exit code.
 package cli
 
 import (

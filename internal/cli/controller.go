@@ -48,7 +48,7 @@ func newController() *cobra.Command {
 	flags.StringVar(&f.options.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 turns it off")
 	flags.IntVar(&f.options.Workers, "workers", 32, "how many FleetMiniClusters are reconciled at once")
 	flags.DurationVar(&f.options.FollowInterval, "follow-interval", time.Minute,
-		"how often the hub's Secrets and ConfigMaps that live runs have copies of are looked at")
+		"how often the hub's Secrets and ConfigMaps that live runs have copies of are read")
 	flags.StringVar(&f.logLevel, "log-level", "info", "one of debug, info, error")
 	flags.BoolVar(&f.development, "log-text", false, "log lines for people instead of JSON")
 	return cmd

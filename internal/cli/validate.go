@@ -111,7 +111,7 @@ type object struct {
 	Line int    `json:"line"`
 }
 
-// finding is one thing to tell. What is not known is left out.
+// finding is one thing to tell. What is not known is empty.
 type finding struct {
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
@@ -122,10 +122,10 @@ type finding struct {
 	Message string `json:"message"`
 }
 
-// inspection looks at one object that has no problem, and tells the report what it finds.
+// inspection checks one object that has no problem, and tells the report what it finds.
 type inspection func(r *report, o *parse.Object)
 
-// check parses files, and looks at what they hold.
+// check parses files, and inspects what they hold.
 func check(files []gitsource.File, options parse.Options, allowed []v1alpha1.Permission) *report {
 	parsed := parse.Tree(files, options)
 	r := &report{
@@ -202,7 +202,7 @@ func permitted(allowed []v1alpha1.Permission) inspection {
 	}
 }
 
-// finish sorts findings by place, and disarms what was not disarmed by parsing.
+// finish sorts findings by place, and sanitizes what parsing has not.
 func finish(findings []finding) {
 	for i := range findings {
 		findings[i].File = shownPath(findings[i].File)

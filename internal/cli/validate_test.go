@@ -94,7 +94,7 @@ func TestValidateFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for link, to := range map[string]string{"link.yaml": "a/hello.yaml", "folder": "a", "text": "notes.txt", "gone": "nowhere"} {
+	for link, to := range map[string]string{"link.yaml": "a/hello.yaml", "folder": "a", "text": "notes.txt", "dangling": "nowhere"} {
 		if err := os.Symlink(to, filepath.Join(folder, link)); err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,8 @@ type PodIssue struct {
 	AtLeast bool
 }
 
-// backingOff is what kubelets say between attempts to pull an image. Older ones do not say why.
+// backingOff is what kubelets say between attempts to pull an image. Older ones do not say why. This is
+// text of Kubernetes, which has no field for it.
 const backingOff = "Back-off pulling image "
 
 // varying are the parts of a message that may differ from one answer to the next though nothing else does:

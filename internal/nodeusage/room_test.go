@@ -99,7 +99,7 @@ func TestRoom(t *testing.T) {
 		t.Error(diff)
 	}
 	if free(s.Room(), "a")["cpu"] != 1800 {
-		t.Error("leaving out a run has changed what others see")
+		t.Error("room without a run has changed what others see")
 	}
 	s.RemovePod("p")
 	if got := s.Room().Scheduled(runA); got.Pods != 0 {

@@ -154,7 +154,7 @@ func terminatingIssue(pod *corev1.Pod, now time.Time) *issue {
 	if now.Sub(pod.DeletionTimestamp.Time) < overdue {
 		return &issue{terminating, reasonTerminating, "it is being deleted"}
 	}
-	message := "it should have been gone by " + pod.DeletionTimestamp.UTC().Format(time.RFC3339)
+	message := "it should have been deleted by " + pod.DeletionTimestamp.UTC().Format(time.RFC3339)
 	if pod.Spec.NodeName != "" {
 		message += "; its node " + pod.Spec.NodeName + " may be down"
 	}
@@ -195,6 +195,7 @@ func containerIssue(c *corev1.ContainerStatus) *issue {
 	case c.Ready:
 		return nil
 	case wait.Reason == reasonErrImagePull, wait.Reason == reasonImagePullBackOff:
+		// The cause is in no field of its own: the kubelet tells it in the message only.
 		message := wait.Message
 		if _, cause, ok := strings.Cut(message, reasonErrImagePull+": "); ok {
 			message = cause
@@ -223,7 +224,7 @@ func unreadyIssue(pod *corev1.Pod, ready *corev1.PodCondition) *issue {
 	if ready == nil {
 		return &issue{unready, v1alpha1.ReasonPodsNotReady, "it runs, and is not ready"}
 	}
-	// Where a kubelet is silent, the member takes Ready away, and leaves the rest as it was last reported.
+	// Where a kubelet is silent, the member takes Ready away, and keeps the rest as it was last reported.
 	all := podCondition(pod, corev1.ContainersReady)
 	if len(pod.Spec.ReadinessGates) == 0 && all != nil && all.Status == corev1.ConditionTrue {
 		return &issue{nodeNotReady, reasonNodeNotReady, "its node " + pod.Spec.NodeName + " is not ready"}

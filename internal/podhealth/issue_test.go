@@ -121,7 +121,7 @@ func TestWorstOf(t *testing.T) {
 			first("PodsNotReady", "container lammps: NameConflict: ha", 1),
 		},
 		"an image that cannot be pulled": {[]corev1.Pod{brokerPod(0, pull)}, first("ImagePullBackOff", "container lammps: not found", 1)},
-		"the same image a moment later": {
+		"the same image in the next attempt": {
 			[]corev1.Pod{brokerPod(0, containers(viewDone, waits("lammps", "ImagePullBackOff", `Back-off pulling image "x": ErrImagePull: not found`)))},
 			first("ImagePullBackOff", "container lammps: not found", 1),
 		},
@@ -170,7 +170,7 @@ func TestWorstOf(t *testing.T) {
 		},
 		"a pod that ought to have been deleted": {
 			[]corev1.Pod{brokerPod(0, deletedAt(noon.Add(-time.Minute)))},
-			first("Terminating", "it should have been gone by 2026-05-01T11:59:00Z; its node n1 may be down", 1),
+			first("Terminating", "it should have been deleted by 2026-05-01T11:59:00Z; its node n1 may be down", 1),
 		},
 		"a silent node": {
 			[]corev1.Pod{brokerPod(0, lacks("Ready", "", ""))}, first("NodeNotReady", "its node n1 is not ready", 1),

@@ -20,7 +20,8 @@ const ReasonFailedCreate = "FailedCreate"
 const (
 	// clockSkew is between the clocks of a member's API server and its controllers.
 	clockSkew = 10 * time.Second
-	// similarPrefix and createPrefix stand before the cause in a message of the Job controller.
+	// similarPrefix and createPrefix stand before the cause in a message of the Job controller, which tells it nowhere
+	// else. They are cut off for people; nothing is decided by them.
 	similarPrefix = "(combined from similar events): "
 	createPrefix  = "Error creating: "
 )

@@ -61,7 +61,7 @@ func (w *walk) containers(containers []fluxv1alpha2.MiniClusterContainer, path *
 	}
 }
 
-// volume looks at every field that is set, whichever of them decides what kind of volume it is.
+// volume checks every field that is set, whichever of them decides what kind of volume it is.
 func (w *walk) volume(v *fluxv1alpha2.ContainerVolume, at *field.Path) {
 	w.secret(v.SecretName, at.Child("secretName"))
 	if v.HostPath == "" {

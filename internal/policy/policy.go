@@ -1,5 +1,5 @@
 // Package policy says which permissions a MiniCluster needs, because it sets fields that reach beyond its
-// own pods, and whether it has them. It is pure.
+// own pods, and whether it has them. It is pure: a spec comes in, and one Need for each such field goes out.
 //
 // Whoever can push to a repository can otherwise be root on every node. So such a field is refused unless
 // somebody who answers for the nodes allows it. Each permission, and what it opens, has one place here:
@@ -21,7 +21,7 @@ import (
 type Need struct {
 	Permission v1alpha1.Permission
 	Field      *field.Path
-	// Why says in a few words what the field does, and holds text of the MiniCluster.
+	// Why says briefly what the field does, and holds text of the MiniCluster.
 	Why string
 }
 
@@ -46,7 +46,7 @@ func Permissions(needs []Need) []v1alpha1.Permission {
 	return slices.Compact(all)
 }
 
-// Says is the need in words, without its field.
+// Says is the need as text, without its field.
 func (n Need) Says() string {
 	return fmt.Sprintf("%s, which takes the permission %s", n.Why, n.Permission)
 }
@@ -72,14 +72,14 @@ func Join(permissions []v1alpha1.Permission) string {
 	return strings.Join(all, ",")
 }
 
-// Parse reads a list of permissions that are separated by commas or spaces. Unknown words are returned
+// Parse reads a list of permissions that are separated by commas or spaces. Unknown ones are returned
 // apart, since a misspelt permission allows nothing and should be told.
 func Parse(list string) (permissions []v1alpha1.Permission, unknown []string) {
-	for _, word := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' }) {
-		if p := v1alpha1.Permission(word); slices.Contains(v1alpha1.Permissions(), p) {
+	for _, name := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' }) {
+		if p := v1alpha1.Permission(name); slices.Contains(v1alpha1.Permissions(), p) {
 			permissions = append(permissions, p)
 		} else {
-			unknown = append(unknown, word)
+			unknown = append(unknown, name)
 		}
 	}
 	return permissions, unknown

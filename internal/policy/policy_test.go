@@ -70,7 +70,7 @@ func TestNeeds(t *testing.T) {
 			[]string{"HostPath " + container + "volumes[v].hostPath"}},
 		"hostPath below /dev": {volume(fluxv1alpha2.ContainerVolume{HostPath: "/dev/infiniband"}),
 			[]string{"HostPath " + container + "volumes[v].hostPath", "HostDevices " + container + "volumes[v].hostPath"}},
-		"hostPath of /dev in other words": {volume(fluxv1alpha2.ContainerVolume{HostPath: "/data/..//dev/."}),
+		"hostPath of /dev in another spelling": {volume(fluxv1alpha2.ContainerVolume{HostPath: "/data/..//dev/."}),
 			[]string{"HostPath " + container + "volumes[v].hostPath", "HostDevices " + container + "volumes[v].hostPath"}},
 		"hostPath of all": {volume(fluxv1alpha2.ContainerVolume{HostPath: "/"}),
 			[]string{"HostPath " + container + "volumes[v].hostPath", "HostDevices " + container + "volumes[v].hostPath"}},
@@ -230,12 +230,12 @@ func TestParse(t *testing.T) {
 		want    []v1alpha1.Permission
 		unknown []string
 	}{
-		"empty":      {"", nil, nil},
-		"one":        {"HostPath", []v1alpha1.Permission{"HostPath"}, nil},
-		"several":    {"HostPath,RunAsRoot, Privileged\n", []v1alpha1.Permission{"HostPath", "RunAsRoot", "Privileged"}, nil},
-		"misspelt":   {"hostpath,HostPath,*", []v1alpha1.Permission{"HostPath"}, []string{"hostpath", "*"}},
-		"no word":    {" , ,", nil, nil},
-		"not a list": {`["HostPath"]`, nil, []string{`["HostPath"]`}},
+		"empty":         {"", nil, nil},
+		"one":           {"HostPath", []v1alpha1.Permission{"HostPath"}, nil},
+		"several":       {"HostPath,RunAsRoot, Privileged\n", []v1alpha1.Permission{"HostPath", "RunAsRoot", "Privileged"}, nil},
+		"misspelt":      {"hostpath,HostPath,*", []v1alpha1.Permission{"HostPath"}, []string{"hostpath", "*"}},
+		"no permission": {" , ,", nil, nil},
+		"not a list":    {`["HostPath"]`, nil, []string{`["HostPath"]`}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -108,7 +108,7 @@ func (w *walk) windows(o *corev1.WindowsSecurityContextOptions, at *field.Path) 
 	}
 }
 
-// isWindowsRoot looks at the name behind the domain: a user name is NAME or DOMAIN\NAME, in any case.
+// isWindowsRoot checks the name behind the domain: a user name is NAME or DOMAIN\NAME, in any case.
 func isWindowsRoot(user string) bool {
 	name := strings.ToLower(user[strings.LastIndexByte(user, '\\')+1:])
 	return name == "containeradministrator" || name == "administrator" || name == "system"

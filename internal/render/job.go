@@ -40,7 +40,7 @@ func (m *miniCluster) job() *batchv1.Job {
 // podFailurePolicy fails the Job when the container that runs Flux fails. To start that pod alone once
 // more would not run the command again: the other brokers have shut down with the first and completed,
 // and a lost lead would wait for them until the deadline. Pods that were evicted or whose node went are
-// replaced without counting, for then the brokers that are left wait for the new one.
+// replaced without counting, for then the other brokers wait for the new one.
 //
 // Kubernetes allows no such policy with restartPolicy OnFailure; who asks for that gets restarts.
 func (m *miniCluster) podFailurePolicy() *batchv1.PodFailurePolicy {

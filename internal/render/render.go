@@ -39,7 +39,7 @@ type Input struct {
 	Name, Namespace string
 	// Spec of the MiniCluster. Defaults are applied to a copy.
 	Spec fluxv1alpha2.MiniClusterSpec
-	// Valid says that Spec, with its defaults, was found to be valid for Name: it is not looked at again.
+	// Valid says that Spec, with its defaults, was found to be valid for Name: it is not validated again.
 	Valid bool
 	// CurveCert is the brokers' certificate, a zcert file. spec.flux.curveCert wins over it.
 	CurveCert []byte
@@ -47,7 +47,7 @@ type Input struct {
 	RunID string
 	// Suspend creates the Job without pods.
 	Suspend bool
-	// Origin is what deletes are checked against. The zero Origin leaves no annotations.
+	// Origin is what deletes are checked against. The zero Origin gives no annotations.
 	Origin fleet.Origin
 }
 

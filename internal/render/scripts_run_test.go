@@ -568,7 +568,7 @@ func TestWaitScriptAlwaysCompletes(t *testing.T) {
 		"succeeds":           func(*pod) {},
 		"fails":              func(p *pod) { p.write("flux_operator/command-0.sh", "program=(false)\n") },
 		"has no certificate": func(p *pod) { _ = os.Remove(p.path("flux_operator/curve.cert")) },
-		"leaves the script":  func(p *pod) { p.write("flux_operator/command-0.sh", "exit 3\n") },
+		"exits the script":   func(p *pod) { p.write("flux_operator/command-0.sh", "exit 3\n") },
 	} {
 		t.Run(title, func(t *testing.T) {
 			p := newPod(t, minimal("true"), "0")

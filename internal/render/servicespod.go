@@ -69,7 +69,7 @@ func (m *miniCluster) servicesLabels() map[string]string {
 }
 
 // servicesAnnotations are those of the brokers' pods and ours, which win. The profiles of containers that this
-// pod does not have are left out: an API server would refuse it.
+// pod does not have are not rendered: an API server would refuse it.
 func (m *miniCluster) servicesAnnotations(ours map[string]string) map[string]string {
 	annotations := maps.Clone(m.spec.Pod.Annotations)
 	if annotations == nil {

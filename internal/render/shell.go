@@ -118,7 +118,7 @@ func quotationLength(text string) int {
 var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\+?=`)
 
 // substitutionLength is the length of the command substitution that text begins with, or 0 when it is
-// not closed. It does not look into quotes: where parentheses are there, it ends too early, and at worst
+// not closed. It does not interpret quotes: where parentheses are there, it ends too early, and at worst
 // a shell is started for a command that did not need one.
 func substitutionLength(text string) int {
 	depth := 0

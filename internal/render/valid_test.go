@@ -8,7 +8,7 @@ import (
 	"github.com/minifleet/minifleet/internal/render"
 )
 
-// What is known to be valid is rendered as it is otherwise, and what is not said to be is looked at.
+// What is known to be valid is rendered as it is otherwise, and what is not said to be is validated.
 func TestValid(t *testing.T) {
 	in := rich()
 	want := encode(t, mustRender(t, in))
@@ -18,11 +18,11 @@ func TestValid(t *testing.T) {
 	}
 	in.Spec.Size = -1
 	if _, _, err := render.Pods(in); err != nil {
-		t.Errorf("it is looked at again: %v", err)
+		t.Errorf("it is validated again: %v", err)
 	}
 	in.Valid = false
 	if _, _, err := render.Pods(in); err == nil {
-		t.Error("it is not looked at")
+		t.Error("it is not validated")
 	}
 }
 

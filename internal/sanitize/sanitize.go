@@ -1,4 +1,5 @@
-// Package sanitize makes text from Git and from members safe to show.
+// Package sanitize makes text from Git and from members safe to show. Any text comes in; out goes bounded text on one
+// line, without characters that steer a terminal. It is pure.
 package sanitize
 
 import (

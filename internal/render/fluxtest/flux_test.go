@@ -360,7 +360,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// More brokers than at first may join, up to maxSize, and leave.
+// More brokers than at first may join, up to maxSize, and quit.
 func TestElastic(t *testing.T) {
 	d := newNetwork(t).deploy(miniCluster(t, 2, "", interactive, func(s *spec) { s.MaxSize = 4 }))
 	lead := d.start(0)
@@ -380,8 +380,8 @@ func TestMinSize(t *testing.T) {
 	d.start(0).mustEnd(0)
 }
 
-// The others wait for a lead that comes late, and the lead for them.
-func TestLateBrokers(t *testing.T) {
+// The others wait for a lead that starts after them, and the lead for them.
+func TestBrokersInAnyOrder(t *testing.T) {
 	for title, order := range map[string][]int{"lead": {1, 0}, "follower": {0, 1}} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
@@ -407,7 +407,7 @@ func TestLostFollower(t *testing.T) {
 	lead.mustExec("flux run -N 2 hostname", "sample-1\n")
 }
 
-// A lead that is lost is replaced: the command runs once more, with the brokers that are left.
+// A lead that is lost is replaced: the command runs once more, with the remaining brokers.
 func TestLostLead(t *testing.T) {
 	d := newNetwork(t).deploy(miniCluster(t, 2, "sleep 5"))
 	lead, follower := d.start(0), d.start(1)
@@ -418,7 +418,7 @@ func TestLostLead(t *testing.T) {
 	follower.mustEnd(0)
 }
 
-// With restartPolicy OnFailure, the container starts again in its pod, on what its broker left.
+// With restartPolicy OnFailure, the container starts again in its pod, on what its broker had stored.
 func TestRestartedContainer(t *testing.T) {
 	d := newNetwork(t).deploy(miniCluster(t, 2, "sleep 5", func(s *spec) { s.Pod.RestartPolicy = "OnFailure" }))
 	lead, follower := d.start(0), d.start(1)
