@@ -1,4 +1,5 @@
-// Package clusters connects the hub to its members and does the reading, writing and deleting there.
+// Package clusters connects the hub to its members and does the reading, writing and deleting there. MemberClusters,
+// kubeconfigs and rendered objects come in; out go states of connections, what is on members, and errors with a reason.
 //
 // A Provider keeps one connection per MemberCluster, each in a goroutine of its own, so that a member
 // which is dead, slow or hung delays no other. A connection is either engaged, with fresh caches of the

@@ -169,7 +169,7 @@ func TestPodIssue(t *testing.T) {
 			&fleet.PodIssue{Reason: "ContainerCreating", Pod: "lammps-3-x7k2p", Pods: 1},
 			[]string{pods + "0", "events involvedObject.uid=uid-of-lammps-3-x7k2p,type=Warning,reason!=FailedScheduling"},
 		},
-		"on a later page": {
+		"on the second page": {
 			fakeReader{pages: [][]corev1.Pod{{brokerPod(0)}, {brokerPod(1, unschedulable)}, nil}}, batchv1.JobStatus{Active: 4},
 			&fleet.PodIssue{Reason: "Unschedulable", Message: "x", Pod: "lammps-1-x7k2p", Pods: 1, AtLeast: true}, []string{pods + "0", pods + "1"},
 		},

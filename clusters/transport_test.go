@@ -140,7 +140,7 @@ func TestObserverGivesUp(t *testing.T) {
 }
 
 // A watch lives longer than the wait for its headers, and each line of it is news.
-func TestObserverLeavesWatchesAlone(t *testing.T) {
+func TestObserverIgnoresWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader, writer := io.Pipe()
 		l, client := observed(roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -1,6 +1,6 @@
 // Package gitsource turns a Git repository into MiniFleet objects, in two steps: fetch reads the
 // manifests of one commit over HTTP (IO), and parse turns manifests into objects and per-file problems
-// (pure). This package holds the one value that passes between them.
+// (pure). This package holds the one value that fetch gives to parse.
 package gitsource
 
 // File is one manifest of a commit.

@@ -73,8 +73,8 @@ func Ensure(ctx context.Context, m *clusters.Member, source client.Object, names
 	return "", errContended(want)
 }
 
-// Release takes the users for whom leaves is true off a copy, and deletes the copy when it has no other.
-func Release(ctx context.Context, m *clusters.Member, have client.Object, hubUID string, leaves func(fleet.Origin) bool) error {
+// Release takes the users for whom released is true off a copy, and deletes the copy when it has no other.
+func Release(ctx context.Context, m *clusters.Member, have client.Object, hubUID string, released func(fleet.Origin) bool) error {
 	if err := m.Verify(ctx); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func Release(ctx context.Context, m *clusters.Member, have client.Object, hubUID
 		if now == nil || !isCopy(m, now, hubUID) || !now.GetDeletionTimestamp().IsZero() {
 			return nil
 		}
-		if err := removeUsers(ctx, m, now, leaves); !lostRace(err) {
+		if err := removeUsers(ctx, m, now, released); !lostRace(err) {
 			return redact(err, now)
 		}
 	}

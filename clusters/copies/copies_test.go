@@ -101,7 +101,7 @@ func TestOnlyUsersChanged(t *testing.T) {
 	}{
 		"nothing":         {func(*corev1.Secret) {}, true},
 		"a user more":     {func(s *corev1.Secret) { s.Annotations[v1alpha1.AnnotationUserPrefix+"2"] = "hpc/x" }, true},
-		"no user left":    {func(s *corev1.Secret) { delete(s.Annotations, v1alpha1.AnnotationUserPrefix+"1") }, false},
+		"no user":         {func(s *corev1.Secret) { delete(s.Annotations, v1alpha1.AnnotationUserPrefix+"1") }, false},
 		"content":         {func(s *corev1.Secret) { s.Data = nil }, false},
 		"its label":       {func(s *corev1.Secret) { delete(s.Labels, v1alpha1.LabelCopy) }, false},
 		"its origin":      {func(s *corev1.Secret) { s.Annotations[v1alpha1.AnnotationCopyOf] = "x/y" }, false},

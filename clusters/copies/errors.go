@@ -22,7 +22,7 @@ func redact(err error, obj client.Object) error {
 	for _, value := range secret.Data {
 		text := strings.TrimSpace(string(value))
 		if len(text) > 2 && strings.Contains(message, text) || len(text) > 0 && strings.Contains(message, base64.StdEncoding.EncodeToString(value)) {
-			return fmt.Errorf("the member refused Secret %s (%s), in a message that quotes it and is left out", obj.GetName(), apierrors.ReasonForError(err))
+			return fmt.Errorf("the member refused Secret %s (%s), in a message that quotes it and is redacted", obj.GetName(), apierrors.ReasonForError(err))
 		}
 	}
 	return err

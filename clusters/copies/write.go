@@ -26,7 +26,7 @@ func step(ctx context.Context, m *clusters.Member, source, want, have client.Obj
 	case !isCopyOf(m, have, source, user.HubUID):
 		return "", conflictOf(want, have, user.HubUID)
 	case !have.GetDeletionTimestamp().IsZero():
-		return "", fmt.Errorf("%s %s/%s is being deleted on the member; it is copied anew when it is gone", Kind(want), have.GetNamespace(), have.GetName())
+		return "", fmt.Errorf("%s %s/%s is being deleted on the member; it is copied anew when it is deleted", Kind(want), have.GetNamespace(), have.GetName())
 	}
 	same, marked := sameContent(want, have), marked(want, have)
 	switch {
@@ -77,11 +77,11 @@ func replace(ctx context.Context, m *clusters.Member, want, have client.Object) 
 }
 
 // removeUsers takes users off a copy as it was read, and deletes it when there is no other.
-func removeUsers(ctx context.Context, m *clusters.Member, have client.Object, leaves func(fleet.Origin) bool) error {
+func removeUsers(ctx context.Context, m *clusters.Member, have client.Object, released func(fleet.Origin) bool) error {
 	next := have.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy has the type of its original
 	annotations, stay := next.GetAnnotations(), 0
 	for _, user := range Users(have) {
-		if leaves(user) {
+		if released(user) {
 			delete(annotations, v1alpha1.AnnotationUserPrefix+user.OwnerUID)
 		} else {
 			stay++

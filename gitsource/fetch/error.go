@@ -10,7 +10,7 @@ import (
 
 // Reasons of an Error, meant for the reason of a condition.
 const (
-	// ReasonInvalidRequest: the ref, path, credentials or CA bundle cannot be used as they are written.
+	// ReasonInvalidRequest: the ref, path, credentials or CA bundle cannot be used as they are.
 	ReasonInvalidRequest = "InvalidRequest"
 	// ReasonURLRefused: the URL, or a redirect of the server, is not one that MiniFleet follows.
 	ReasonURLRefused = "URLRefused"
@@ -33,7 +33,7 @@ const (
 type Error struct {
 	// Reason is one of the constants above.
 	Reason string
-	// Message says what happened and what to mend.
+	// Message says what happened and what to correct.
 	Message string
 	// Err is the cause when a caller may want to tell it apart: context.Canceled or
 	// context.DeadlineExceeded; otherwise nil.
@@ -66,7 +66,7 @@ func contextError(ctx context.Context) *Error {
 	return nil
 }
 
-// maxForeignText is the most characters of another program's error that are passed on.
+// maxForeignText is the most characters of another program's error that are repeated.
 const maxForeignText = 300
 
 // scrub makes text of a library or a server fit for status and logs: one line, short, and without the

@@ -82,7 +82,7 @@ func (f *Fetcher) fetch(ctx context.Context, req Request) (*Result, error) {
 	limits := req.Limits.withDefaults()
 	r := &remote{auth: req.Auth, limits: limits,
 		guard: &guard{next: pool, origin: u, auth: req.Auth, limits: limits}}
-	// The redirect policy of go-git is left at "initial"; guard has refused other hosts before that.
+	// The redirect policy of go-git stays "initial"; guard has refused other hosts before that.
 	client := githttp.NewClientWithOptions(&http.Client{Transport: r.guard}, &githttp.ClientOptions{})
 	// A nil githttp.AuthMethod must stay a nil interface on its way.
 	var method transport.AuthMethod
@@ -184,7 +184,7 @@ func (r *remote) advertised(ctx context.Context) (adv *packp.AdvRefs, err error)
 }
 
 // pack fetches the wanted commit at depth one. A commit that the server does not list may not be asked
-// for at every server; then everything is fetched, within the limits, and looked through.
+// for at every server; then everything is fetched, within the limits, and searched.
 func (r *remote) pack(ctx context.Context, want target, adv *packp.AdvRefs) (*pack, error) {
 	p, err := r.upload(ctx, adv, []plumbing.Hash{want.commit}, true)
 	if err == nil || want.advertised || !refusedByServer(err) {
@@ -244,7 +244,7 @@ func (r *remote) uploadRequest(adv *packp.AdvRefs, wants []plumbing.Hash, shallo
 		req.Depth = packp.DepthCommits(1)
 	}
 	if set(capability.Filter) {
-		// The filter leaves out blobs of at least this size.
+		// The filter omits blobs of at least this size.
 		req.Filter = packp.FilterBlobLimit(uint64(r.limits.MaxFileBytes)+1, packp.BlobLimitPrefixNone) //nolint:gosec // limits are positive
 	}
 	return req
@@ -260,7 +260,7 @@ func demux(req *packp.UploadPackRequest, res io.Reader) io.Reader {
 	return res
 }
 
-// recovered turns a panic of a parser into an error: what it parses is the server's word, and must not
+// recovered turns a panic of a parser into an error: what it parses comes from the server, and must not
 // end the hub.
 func recovered(err *error) {
 	if cause := recover(); cause != nil {

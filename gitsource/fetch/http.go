@@ -145,7 +145,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		// Framing and progress text come on top of the pack.
 		limit, what = g.limits.MaxPackBytes+g.limits.MaxPackBytes/8+1<<20, "what the server sent"
 	}
-	res.Body = &limitedBody{ReadCloser: res.Body, left: limit, guard: g, what: what}
+	res.Body = &limitedBody{ReadCloser: res.Body, remaining: limit, guard: g, what: what}
 	return res, nil
 }
 
@@ -206,13 +206,13 @@ func (g *guard) networkError(ctx context.Context, err error) *Error {
 // limitedBody fails, instead of ending, where an answer is longer than its limit.
 type limitedBody struct {
 	io.ReadCloser
-	left  int64
-	guard *guard
-	what  string
+	remaining int64
+	guard     *guard
+	what      string
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
+	if b.remaining <= 0 {
 		var one [1]byte
 		if n, err := b.ReadCloser.Read(one[:]); n == 0 {
 			return 0, err
@@ -220,11 +220,11 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 		return 0, b.guard.fail(fail(ReasonLimitExceeded, b.what+
 			" is over the size limit; use a smaller repository for the manifests"))
 	}
-	if int64(len(p)) > b.left {
-		p = p[:b.left]
+	if int64(len(p)) > b.remaining {
+		p = p[:b.remaining]
 	}
 	n, err := b.ReadCloser.Read(p)
-	b.left -= int64(n)
+	b.remaining -= int64(n)
 	return n, err
 }
 

@@ -27,7 +27,7 @@ var (
 	token    = &fetch.Auth{BearerToken: canary}
 )
 
-// wantNoCanary looks for the secret in every way in which a value may be printed.
+// wantNoCanary searches for the secret in every way in which a value may be printed.
 func wantNoCanary(t *testing.T, value any) {
 	t.Helper()
 	encoded, err := json.Marshal(value)
@@ -79,8 +79,8 @@ func TestURLPolicy(t *testing.T) {
 		"port":                       {"https://example.org:99999/x", nil, "port"},
 		"password over http":         {"http://example.org/x", password, "use https"},
 		"token over http":            {"http://example.org/x", token, "use https"},
-		"looks like loopback":        {"http://127.0.0.1.example.org/x", token, "use https"},
-		"looks like the own machine": {"http://localhost.example.org/x", token, "use https"},
+		"a name made like loopback":  {"http://127.0.0.1.example.org/x", token, "use https"},
+		"a name made like localhost": {"http://localhost.example.org/x", token, "use https"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

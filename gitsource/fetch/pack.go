@@ -45,10 +45,10 @@ type entry struct {
 	data   []byte // of the object, when it is kept
 }
 
-// openPack reads a pack and indexes it by computing the hash of every object, so that what is read later
-// is what the commit's hash vouches for.
+// openPack reads a pack and indexes it by computing the hash of every object, so that what is read from it
+// is what the commit's hash stands for.
 func openPack(ctx context.Context, r io.Reader, maxBytes int64) (p *pack, err error) {
-	// The packfile is the server's word; a panic in a parser of it must not end the hub.
+	// The packfile comes from the server; a panic in a parser of it must not end the hub.
 	defer func() {
 		if cause := recover(); cause != nil {
 			p, err = nil, fail(ReasonFetchFailed, "the pack that the server sent cannot be read")
@@ -84,7 +84,7 @@ func (p *pack) scan(ctx context.Context) ([]*entry, error) {
 	var (
 		bases    []*entry
 		byOffset = map[int64]*entry{}
-		work     = &budget{ctx: ctx, left: maxInflatedBytes}
+		work     = &budget{ctx: ctx, remaining: maxInflatedBytes}
 	)
 	for range count {
 		header, err := p.scanner.NextObjectHeader()
@@ -143,11 +143,11 @@ func (p *pack) indexBase(e *entry, work *budget) error {
 		keep = &fixed{}
 		sinks = io.MultiWriter(work, hasher, keep)
 	}
-	written, _, err := p.scanner.NextObject(sinks)
+	n, _, err := p.scanner.NextObject(sinks)
 	if err != nil {
 		return err
 	}
-	if written != e.length {
+	if n != e.length {
 		return packfile.ErrMalformedPackFile
 	}
 	if e.length > maxObjectBytes {
@@ -169,7 +169,7 @@ type pending struct {
 
 // resolveDeltas computes the hash of every delta, base by base, depth first.
 func (p *pack) resolveDeltas(ctx context.Context, bases []*entry) error {
-	work := &budget{ctx: ctx, left: maxInflatedBytes}
+	work := &budget{ctx: ctx, remaining: maxInflatedBytes}
 	for _, base := range bases {
 		if len(base.deltas) == 0 || base.length > maxObjectBytes {
 			continue
@@ -321,15 +321,15 @@ func (f *fixed) bytes() []byte {
 
 // budget counts inflated bytes and stops at its limit or when the context ends.
 type budget struct {
-	ctx  context.Context
-	left int64
+	ctx       context.Context
+	remaining int64
 }
 
 func (b *budget) Write(p []byte) (int, error) {
 	if failure := contextError(b.ctx); failure != nil {
 		return 0, failure
 	}
-	if b.left -= int64(len(p)); b.left < 0 {
+	if b.remaining -= int64(len(p)); b.remaining < 0 {
 		return 0, fail(ReasonLimitExceeded,
 			"the repository is too large when it is decompressed; use a smaller repository for the manifests")
 	}

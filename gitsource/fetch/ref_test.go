@@ -112,8 +112,8 @@ func TestRefErrors(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"branch":             {fetch.Ref{Branch: "gone"}, fetch.ReasonRefNotFound, `no branch "gone"`},
-		"tag":                {fetch.Ref{Tag: "gone"}, fetch.ReasonRefNotFound, `no tag "gone"`},
+		"branch":             {fetch.Ref{Branch: "deleted"}, fetch.ReasonRefNotFound, `no branch "deleted"`},
+		"tag":                {fetch.Ref{Tag: "deleted"}, fetch.ReasonRefNotFound, `no tag "deleted"`},
 		"version":            {fetch.Ref{SemVer: ">=2"}, fetch.ReasonRefNotFound, `range ">=2"`},
 		"commit":             {fetch.Ref{Commit: absent}, fetch.ReasonRefNotFound, absent},
 		"branch is no tag":   {fetch.Ref{Tag: "main"}, fetch.ReasonRefNotFound, `no tag "main"`},

@@ -115,7 +115,7 @@ func (w *walker) collect(at string) (problem string, err error) {
 	return "", w.blob(e, at)
 }
 
-// find looks a path up without following symbolic links or submodules.
+// find resolves a path without following symbolic links or submodules.
 func (w *walker) find(at string) (e treeEntry, problem string, err error) {
 	e = treeEntry{mode: filemode.Dir, hash: w.root}
 	if at == "" {
@@ -229,7 +229,7 @@ func (w *walker) blob(e treeEntry, at string) error {
 		return err
 	}
 	if !ok || int64(len(data)) > w.limits.MaxFileBytes {
-		// A blob that is missing was left out by the server's filter or is too large to index.
+		// A blob that is missing was omitted by the server's filter or is too large to index.
 		return w.add(gitsource.File{Path: at, Problem: "is larger than the limit of " +
 			strconv.FormatInt(w.limits.MaxFileBytes, 10) + " bytes for a file; split it"})
 	}

@@ -187,7 +187,7 @@ func keyText(key *yaml.Node) string {
 	return key.Value
 }
 
-// Words that YAML 1.1, and so kubectl, reads as booleans when they are not quoted.
+// What YAML 1.1, and so kubectl, reads as booleans when it is not quoted.
 var (
 	yes = map[string]bool{"y": true, "Y": true, "yes": true, "Yes": true, "YES": true, "on": true, "On": true, "ON": true}
 	no  = map[string]bool{"n": true, "N": true, "no": true, "No": true, "NO": true, "off": true, "Off": true, "OFF": true}

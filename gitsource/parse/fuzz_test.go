@@ -8,7 +8,7 @@ import (
 	"github.com/minifleet/minifleet/gitsource/parse"
 )
 
-// FuzzTree looks for panics, endless work, and results that break what Tree promises.
+// FuzzTree searches for panics, endless work, and results that break what Tree promises.
 func FuzzTree(f *testing.F) {
 	for _, seed := range []string{
 		"", "a: [", "---\n---\n", "\t", "{}", "[]", "&a [*a]", "a: &a\n  b: *a\n", "<<: *x", "? [a]\n: b\n", "!!binary x", "\xff\xfe",

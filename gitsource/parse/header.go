@@ -79,7 +79,7 @@ func (h header) pick() (kind, problem string) {
 	case "GitSource", "MemberCluster", "GitSourceList", "MemberClusterList":
 		return "", "" // ours, but not read from Git
 	}
-	// A misspelt kind must not look like a MiniCluster that has left Git. Other projects have kinds of other
+	// A misspelt kind must not be taken for a MiniCluster that was removed from Git. Other projects have kinds of other
 	// names in Flux Framework's group.
 	if h.group() == v1alpha1.GroupVersion.Group || h.ours() && strings.HasPrefix(strings.ToLower(h.kind), "mini") {
 		return h.kind, fmt.Sprintf("there is no kind %s in %s; correct its name", strconv.Quote(clip(h.kind, 80)), h.group())

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -86,12 +86,12 @@ func decode(c *converter, fields map[string]any, o *Object) (meta *metav1.Object
 	if err != nil {
 		return meta, []Problem{{Line: o.Line, Message: "cannot be read: " + err.Error()}}, false
 	}
-	strict, err := kjson.UnmarshalStrict(data, into)
+	strict, err := kjson.UnmarshalStrict(data, into, kjson.DisallowUnknownFields) // a map has no field twice
 	if err != nil {
 		problems = append(problems, typeProblem(c, err))
 	}
 	for _, e := range strict {
-		problems = append(problems, strictProblem(c, o.Kind, e))
+		problems = append(problems, unknownField(c, o.Kind, e))
 	}
 	return meta, problems, err == nil
 }
@@ -107,7 +107,7 @@ func spec(kind string) *field.Path {
 	return nil
 }
 
-// zeros tells of numbers that are written as 0 where 0 is no value. Decoded they look as if they were not
+// zeros tells of numbers that are written as 0 where 0 is no value. Decoded they are like fields that are not
 // there, and would silently get the default.
 func zeros(c *converter, fields map[string]any, kind string) []Problem {
 	var problems []Problem
@@ -157,22 +157,19 @@ var obsolete = []string{
 	"spec.containers.securityContext.addCapabilities",
 }
 
-var unknownField = regexp.MustCompile(`^unknown field (".*")$`)
-
-func strictProblem(c *converter, kind string, err error) Problem {
-	if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
-		name := m[1]
-		if unquoted, err := strconv.Unquote(name); err == nil {
-			name = unquoted
-		}
-		if kind == KindMiniCluster && slices.Contains(obsolete, plain(name)) {
-			return Problem{Line: c.lineOf(name), Field: name, Warning: true,
-				Message: "is a field of an earlier version of the API and has no effect; remove it"}
-		}
-		return Problem{Line: c.lineOf(name), Field: name,
-			Message: "there is no such field; correct its name or its indentation, or remove it"}
+// unknownField tells of a field that the type does not have.
+func unknownField(c *converter, kind string, err error) Problem {
+	var unknown kjson.FieldError
+	if !errors.As(err, &unknown) {
+		return Problem{Line: c.lines[""].line, Message: err.Error()}
 	}
-	return Problem{Line: c.lines[""].line, Message: err.Error()}
+	name := unknown.FieldPath()
+	if kind == KindMiniCluster && slices.Contains(obsolete, plain(name)) {
+		return Problem{Line: c.lineOf(name), Field: name, Warning: true,
+			Message: "is a field of an earlier version of the API and has no effect; remove it"}
+	}
+	return Problem{Line: c.lineOf(name), Field: name,
+		Message: "there is no such field; correct its name or its indentation, or remove it"}
 }
 
 // typeProblem tells of a value of the wrong type. The decoder names fields without list indices and map
@@ -183,7 +180,7 @@ func typeProblem(c *converter, err error) Problem {
 		return Problem{Line: c.lines[""].line, Message: "cannot be read: " + strings.TrimPrefix(err.Error(), "json: ")}
 	}
 	got, _, _ := strings.Cut(wrong.Value, " ") // "number 1.5" is a number
-	message := fmt.Sprintf("must be %s, and is a %s", goType(wrong.Type.Kind().String()), got)
+	message := fmt.Sprintf("must be %s, and is a %s", goType(wrong.Type.Kind()), got)
 	for _, name := range c.order {
 		if at := c.lines[name]; at.value == got && plain(name) == plain(wrong.Field) {
 			return Problem{Line: at.line, Field: name, Message: message}
@@ -196,18 +193,19 @@ var indices = regexp.MustCompile(`\[\d+\]`)
 
 func plain(field string) string { return indices.ReplaceAllString(field, "") }
 
-// goType is a Go kind in the words of a manifest.
-func goType(kind string) string {
-	switch {
-	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):
+// goType is what a Go kind is called in a manifest.
+func goType(kind reflect.Kind) string {
+	switch kind {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
 		return "a whole number"
-	case strings.HasPrefix(kind, "float"):
+	case reflect.Float32, reflect.Float64:
 		return "a number"
-	case kind == "bool":
+	case reflect.Bool:
 		return "true or false"
-	case kind == "string":
+	case reflect.String:
 		return "text (put it in quotes)"
-	case kind == "slice", kind == "array":
+	case reflect.Slice, reflect.Array:
 		return "a list"
 	default:
 		return "a mapping"

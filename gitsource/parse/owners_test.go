@@ -22,7 +22,7 @@ spec:
 		want   string
 	}{
 		"nobody has it: the first in order":       {nil, "a-new.yaml"},
-		"a file that is gone keeps nothing":       {map[string]string{"FleetMiniCluster/lammps": "c-gone.yaml"}, "a-new.yaml"},
+		"a removed file keeps nothing":            {map[string]string{"FleetMiniCluster/lammps": "c-removed.yaml"}, "a-new.yaml"},
 		"a file keeps its own names only":         {map[string]string{"FleetMiniCluster/other": "b-old.yaml"}, "a-new.yaml"},
 		"the later file has it already: it keeps": {map[string]string{"FleetMiniCluster/lammps": "b-old.yaml"}, "b-old.yaml"},
 	} {

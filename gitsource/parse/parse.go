@@ -1,7 +1,8 @@
 // Package parse turns manifests into MiniFleet objects and per-file problems. It is pure: no client, no
-// clock, no file system.
+// clock, no file system. Files come in; out go objects with their defaults, sorted, and problems that name file, line
+// and field.
 //
-// Every document of every file is looked at. MiniClusters, FleetMiniClusters and Placements are decoded
+// Every document of every file is read. MiniClusters, FleetMiniClusters and Placements are decoded
 // strictly, as the API server of the hub or of an upstream operator would; whatever else a repository
 // holds is left alone. What is wrong with one document keeps no other from being used.
 package parse
@@ -80,7 +81,7 @@ type Problem struct {
 	Object string
 	// Field of the object, where it is known.
 	Field string
-	// Message says what is wrong and how to mend it.
+	// Message says what is wrong and how to correct it.
 	Message string
 	// Warning says that the object is used nevertheless.
 	Warning bool
@@ -230,6 +231,8 @@ func (f *file) parse(in gitsource.File) {
 	}
 }
 
+// yamlLine is where the decoder of YAML tells the line of a syntax error: its errors have no field for that. What counts as
+// an error does not depend on it.
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
 func syntaxProblem(err error, data []byte) Problem {
@@ -263,7 +266,7 @@ func validPrefix(data []byte) int {
 // maxListDepth is how deep lists of objects may lie in each other.
 const maxListDepth = 4
 
-// document looks at one document or list item.
+// document reads one document or list item.
 func (f *file) document(node *yaml.Node, depth int) {
 	node = behindAlias(node)
 	head := readHeader(node)
