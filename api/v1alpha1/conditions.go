@@ -22,7 +22,7 @@ const (
 	// ConditionDrained says of a MemberCluster that is drained or deleted whether all runs there have ended.
 	ConditionDrained = "Drained"
 
-	// ConditionPruneBlocked says that objects have left Git, and that so many of them did at once that a
+	// ConditionPruneBlocked says that objects were removed from Git, and that so many of them did at once that a
 	// person has to approve it (AnnotationApprovePrune).
 	ConditionPruneBlocked = "PruneBlocked"
 )

@@ -15,7 +15,7 @@ type OnChange string
 const (
 	// AfterCompletion starts the new run when the live one has ended.
 	AfterCompletion OnChange = "AfterCompletion"
-	// Replace stops the live run, waits until it is gone, and starts the new one.
+	// Replace stops the live run, waits until its pods are deleted, and starts the new one.
 	Replace OnChange = "Replace"
 )
 
@@ -88,7 +88,7 @@ type FleetMiniClusterSpec struct {
 // DefaultDeletionDeadlineSeconds stands in for an unset DeletionDeadlineSeconds.
 const DefaultDeletionDeadlineSeconds = 600
 
-// SyncStatus says whether a member has what the hub wants, in Argo CD's words.
+// SyncStatus says whether a member has what the hub wants, in Argo CD's terms.
 //
 // +kubebuilder:validation:Enum=Synced;OutOfSync;Unknown
 type SyncStatus string
@@ -100,7 +100,7 @@ const (
 	SyncUnknown SyncStatus = "Unknown"
 )
 
-// HealthStatus says how runs are doing, in Argo CD's words.
+// HealthStatus says how runs are doing, in Argo CD's terms.
 //
 // +kubebuilder:validation:Enum=Healthy;Progressing;Degraded;Suspended;Missing;Unknown
 type HealthStatus string
@@ -173,7 +173,7 @@ type RunExit struct {
 	// ExitCode of the container.
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
-	// Reason is a word of the member's for it, e.g. Error, OOMKilled or Evicted.
+	// Reason is the member's own for it, e.g. Error, OOMKilled or Evicted.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// Message is what the container wrote to its termination log, or what the member says of the pod; at most
@@ -225,7 +225,7 @@ type Run struct {
 	// taken away when the run is suspended.
 	// +optional
 	RunningTime *metav1.Time `json:"runningTime,omitempty"`
-	// PendingSince is since when a run that has begun is live without a pod that runs: its nodes are gone, or the
+	// PendingSince is since when a run that has begun is live without a pod that runs: its nodes are lost, or the
 	// member has put it back into a queue. One that has not begun is pending since StartTime.
 	// +optional
 	PendingSince *metav1.Time `json:"pendingSince,omitempty"`
@@ -269,10 +269,10 @@ type ClusterStatus struct {
 	// Pods of that run, as they were last seen.
 	// +optional
 	Pods PodCounts `json:"pods"`
-	// Reason is a word for why the member is not Synced and Healthy.
+	// Reason says in one word why the member is not Synced and Healthy.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message is the sentence for it, with the member's own words where it refused something.
+	// Message says so for people, with the member's own message where it refused something.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// LastHeardTime is when the member was last heard from. It is set only while it cannot be reached.

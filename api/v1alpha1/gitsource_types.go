@@ -53,7 +53,7 @@ type GitSourceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.split('/').exists(p, p == '..')",message="path is relative to the root of the repository and cannot leave it: remove the leading / and every .."
 	Path string `json:"path,omitempty"`
 
-	// Interval between two looks at the repository; a tenth of it is added or taken away at random.
+	// Interval between two fetches from the repository; a tenth of it is added or taken away at random.
 	// +optional
 	// +kubebuilder:default="1m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="interval is at least 1s"
@@ -82,7 +82,7 @@ type GitSourceSpec struct {
 	// +optional
 	DefaultPlacement *LocalReference `json:"defaultPlacement,omitempty"`
 
-	// Prune deletes what this source created and what has left Git.
+	// Prune deletes what this source created and what was removed from Git.
 	// +optional
 	// +kubebuilder:default=true
 	Prune *bool `json:"prune,omitempty"`
@@ -94,7 +94,7 @@ type GitSourceSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Allow []Permission `json:"allow,omitempty"`
 
-	// Suspend stops looking at the repository. What was applied stays.
+	// Suspend stops reading the repository. What was applied stays.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 }
@@ -112,7 +112,7 @@ type FileProblem struct {
 	// Field of the object, where it is known.
 	// +optional
 	Field string `json:"field,omitempty"`
-	// Message says what is wrong and how to mend it.
+	// Message says what is wrong and how to correct it.
 	Message string `json:"message"`
 	// Warning says that the object is applied nevertheless.
 	// +optional

@@ -67,7 +67,7 @@ const (
 
 	// AnnotationMemberGone on a MemberCluster that cannot be asked holds a time (RFC 3339): a person has made sure
 	// that all that ran there until then is gone, as with AnnotationRunGone for each run. It means nothing once the
-	// member has been heard of later.
+	// member has been heard of after it.
 	AnnotationMemberGone = "minifleet.dev/gone"
 
 	// LabelPropagate, with the value "true" on a Secret or a ConfigMap of the hub, lets it be copied to the
@@ -84,7 +84,7 @@ const (
 	// is used by that object, whose NAMESPACE/NAME is the value. A copy goes with its last user.
 	AnnotationUserPrefix = "user.minifleet.dev/"
 
-	// Finalizer keeps a FleetMiniCluster until its objects are gone from every member, and a MemberCluster until
+	// Finalizer keeps a FleetMiniCluster until its objects are deleted on every member, and a MemberCluster until
 	// its deletion policy is carried out.
 	Finalizer = "minifleet.dev/cleanup"
 	// FieldManager is the server-side apply manager of every write on a member.

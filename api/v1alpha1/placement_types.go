@@ -15,7 +15,7 @@ type PlacementSpec struct {
 	ClusterSelector metav1.LabelSelector `json:"clusterSelector,omitempty"`
 
 	// ClusterNames are the only members that may be chosen. Those that the selector does not match are not,
-	// either. Empty: no member is left out.
+	// either. Empty: no member is excluded.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
@@ -60,7 +60,7 @@ type PlacementSpec struct {
 	Overrides []ClusterOverride `json:"overrides,omitempty"`
 
 	// PendingTimeout is how long a run may wait on its member until all of its pods run. A run that does not,
-	// while another member has room for it, is withdrawn; when none of its pods is left, it starts there. Without
+	// while another member has room for it, is withdrawn; when all of its pods are deleted, it starts there. Without
 	// it a run waits for as long as it takes.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10s')",message="must be at least 10s"
@@ -91,7 +91,7 @@ type Failover struct {
 type Fencing string
 
 const (
-	// FenceProvenGone moves a run when its member itself says that neither its Job nor any of its pods is left,
+	// FenceProvenGone moves a run when its member itself says that neither its Job nor any of its pods exists,
 	// and has the Job deleted where the member answers but the run is lost with its nodes.
 	FenceProvenGone Fencing = "ProvenGone"
 	// FenceManual moves a run only when a person says that it is gone (the annotation minifleet.dev/run-gone).

@@ -21,7 +21,7 @@ const (
 const maxRetries = 100
 
 // Set sets the fields that annotations of a MiniCluster in Git are for. The errors name the annotations at a
-// path; what they are about is left as it is.
+// path; what they are about stays as it is.
 func (s *FleetMiniClusterSpec) Set(annotations map[string]string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	number := func(key string, lowest, highest int64, into *int32) {

@@ -81,7 +81,7 @@ type MiniClusterContainer struct {
 	// +optional
 	RunFlux bool `json:"runFlux,omitempty"`
 
-	// NoWrapEntrypoint leaves a sidecar the entrypoint of its image.
+	// NoWrapEntrypoint starts a sidecar with the entrypoint of its image.
 	// +optional
 	NoWrapEntrypoint bool `json:"noWrapEntrypoint,omitempty"`
 

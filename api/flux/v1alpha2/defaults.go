@@ -2,7 +2,7 @@ package v1alpha2
 
 import "strconv"
 
-// Defaults of the schema, and those that the Flux Operator gives to what is left empty.
+// Defaults of the schema, and those that the Flux Operator gives to what is empty.
 const (
 	DefaultImage                 = "ghcr.io/rse-ops/accounting:app-latest"
 	DefaultFluxImage             = "ghcr.io/converged-computing/flux-view-ubuntu:tag-noble"
@@ -20,7 +20,7 @@ const (
 
 // Default fills in what is unset: the defaults of the schema, the one container that runs Flux, and
 // the names and sizes of bursted clusters. It changes nothing that is set, and nothing on a second
-// call. The defaults that depend on the MiniCluster's name are left to those who know it.
+// call. The defaults that depend on the MiniCluster's name are given by those who know it.
 func (s *MiniClusterSpec) Default() {
 	setDefault(&s.Size, DefaultSize)
 	setDefault(&s.DeadlineSeconds, DefaultDeadlineSeconds)

@@ -38,7 +38,7 @@ type FluxSpec struct {
 	// +optional
 	MinimalService bool `json:"minimalService,omitempty"`
 
-	// DisableSocket leaves the place of the local socket to Flux.
+	// DisableSocket has Flux choose the place of the local socket.
 	// +optional
 	DisableSocket bool `json:"disableSocket,omitempty"`
 

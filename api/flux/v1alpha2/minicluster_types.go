@@ -157,7 +157,7 @@ type MiniClusterArchive struct {
 
 // LoggingSpec chooses what is written to the pods' logs.
 type LoggingSpec struct {
-	// Quiet leaves only the output of the command.
+	// Quiet keeps only the output of the command.
 	// +kubebuilder:default=false
 	// +default=false
 	// +optional
