@@ -93,26 +93,11 @@ func (p *pack) scan(ctx context.Context) ([]*entry, error) {
 		}
 		e := &entry{offset: header.Offset, length: header.Length, kind: header.Type}
 		byOffset[e.offset] = e
-		switch header.Type {
-		case plumbing.OFSDeltaObject:
-			base := byOffset[header.OffsetReference]
-			if base == nil {
-				return nil, packfile.ErrMalformedPackFile
-			}
-			e.base = base
-			base.deltas = append(base.deltas, e)
-			_, _, err = p.scanner.NextObject(work)
-		case plumbing.REFDeltaObject:
-			p.byRef[header.Reference] = append(p.byRef[header.Reference], e)
-			_, _, err = p.scanner.NextObject(work)
-		case plumbing.CommitObject, plumbing.TreeObject, plumbing.BlobObject, plumbing.TagObject:
-			bases = append(bases, e)
-			err = p.indexBase(e, work)
-		default:
-			return nil, packfile.ErrMalformedPackFile
-		}
-		if err != nil {
+		if err := p.scanObject(e, header, byOffset, work); err != nil {
 			return nil, err
+		}
+		if !e.kind.IsDelta() {
+			bases = append(bases, e)
 		}
 	}
 	if _, err := p.scanner.Checksum(); err != nil {
@@ -122,6 +107,27 @@ func (p *pack) scan(ctx context.Context) ([]*entry, error) {
 		p.index(hash, e)
 	}
 	return bases, nil
+}
+
+// scanObject reads what follows a header. A delta is hung below its base, which it names by offset or by hash.
+func (p *pack) scanObject(e *entry, header *packfile.ObjectHeader, byOffset map[int64]*entry, work *budget) error {
+	switch e.kind {
+	case plumbing.OFSDeltaObject:
+		base := byOffset[header.OffsetReference]
+		if base == nil {
+			return packfile.ErrMalformedPackFile
+		}
+		e.base = base
+		base.deltas = append(base.deltas, e)
+	case plumbing.REFDeltaObject:
+		p.byRef[header.Reference] = append(p.byRef[header.Reference], e)
+	case plumbing.CommitObject, plumbing.TreeObject, plumbing.BlobObject, plumbing.TagObject:
+		return p.indexBase(e, work)
+	default:
+		return packfile.ErrMalformedPackFile
+	}
+	_, _, err := p.scanner.NextObject(work)
+	return err
 }
 
 // index enters an object whose hash is known, and hangs the deltas that wait for it below it.

@@ -111,7 +111,7 @@ func unsynced(in Input, s *v1alpha1.FleetMiniClusterStatus) (verdict, bool) {
 		switch {
 		case in.Members[i].onlyPodIssue():
 			message += " (" + c.Message + ")"
-		case c.Reason != "" && c.Message != "":
+		case c.Reason != "" && c.Message != "": // some runs end without a message
 			reason, message = c.Reason, c.Name+": "+c.Message
 		}
 		return verdict{metav1.ConditionFalse, reason, message}, true
