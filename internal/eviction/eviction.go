@@ -1,4 +1,4 @@
-// Package eviction decides which live runs have to leave their members, and what proof that takes. It is pure.
+// Package eviction decides which live runs are evicted from their members, and what proof that takes. It is pure.
 //
 // In come the ledger of a FleetMiniCluster, its members, and what they answer; out come evictions, each with its
 // reason. Four things evict a run:

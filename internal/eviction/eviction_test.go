@@ -162,7 +162,7 @@ func TestMove(t *testing.T) {
 		"another can take it":    {overdue("a"), one, []string{"a"}, []placement.Candidate{{Name: "a"}, {Name: "b"}}, nil, []string{"a"}, nil, []string{"b"}},
 		"there is no other":      {overdue("a"), one, []string{"a"}, []placement.Candidate{{Name: "a"}}, nil, nil, map[string]string{"a": stays}, []string{"a"}},
 		"another is unfit":       {overdue("a"), one, []string{"a"}, []placement.Candidate{{Name: "a"}, {Name: "b", Unfit: "is suspended"}}, nil, nil, map[string]string{"a": stays}, []string{"a"}},
-		"another is not known":   {overdue("a"), one, []string{"a"}, []placement.Candidate{{Name: "a"}, {Name: "b", Unfit: "is not connected yet", Passing: true}}, nil, nil, map[string]string{"a": stays}, []string{"a"}},
+		"another is not known":   {overdue("a"), one, []string{"a"}, []placement.Candidate{{Name: "a"}, {Name: "b", Unfit: "is not connected yet", Unknown: true}}, nil, nil, map[string]string{"a": stays}, []string{"a"}},
 		"another was before":     {overdue("a"), one, []string{"a"}, []placement.Candidate{{Name: "a"}, {Name: "b", Avoid: "run x had to leave it (Lost)"}}, nil, nil, map[string]string{"a": stays}, []string{"a"}},
 		"a third was before":     {overdue("a"), one, []string{"a"}, []placement.Candidate{{Name: "a"}, {Name: "b", Avoid: "run x had to leave it (Lost)"}, {Name: "c"}}, nil, []string{"a"}, nil, []string{"c"}},
 		"it waits on all":        {overdue("a"), nil, []string{"a"}, []placement.Candidate{{Name: "a"}, {Name: "b"}}, nil, nil, map[string]string{"a": stays}, []string{"a", "b"}},
@@ -173,7 +173,7 @@ func TestMove(t *testing.T) {
 		"another has no room": {overdue("a"), one, []string{"a"}, []placement.Candidate{{Name: "a"}, {Name: "b"}}, func(in *placement.Input) {
 			in.Room = func(string) placement.Room { return placement.Room{Miss: "0 of 1 pods fit"} }
 		}, nil, map[string]string{"a": stays}, []string{"a"}},
-		"its own member, though it is not known": {overdue("a"), one, []string{"a"}, []placement.Candidate{{Name: "a", Unfit: "is not connected yet", Passing: true}}, nil, nil, map[string]string{"a": stays}, []string{"a"}},
+		"its own member, though it is not known": {overdue("a"), one, []string{"a"}, []placement.Candidate{{Name: "a", Unfit: "is not connected yet", Unknown: true}}, nil, nil, map[string]string{"a": stays}, []string{"a"}},
 		"one of two, and one is missing anyway": {overdue("a"), two, []string{"a"}, []placement.Candidate{{Name: "a"}, {Name: "b"}}, nil,
 			nil, map[string]string{"a": stays}, []string{"a", "b"}},
 	}

@@ -35,7 +35,7 @@ type Decision struct {
 	Failover *v1alpha1.Failover
 	// NoFailover says that the Placement is known, and lets no run start elsewhere that is proven gone.
 	NoFailover bool
-	// Evictions are the live runs that have to leave their members, Stay what is wrong with those that would have to and
+	// Evictions are the live runs that are evicted, Stay what is wrong with those that would be and
 	// have nowhere to go.
 	Evictions map[string]eviction.Eviction
 	Stay      map[string]string

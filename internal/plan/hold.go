@@ -12,7 +12,7 @@ func (d *Decision) chosen(member string) bool {
 	return d.Placement != nil && slices.Contains(d.Placement.Clusters, member)
 }
 
-// hold is why no new run may begin anywhere: one is still live on a member that has left the placement, and the run
+// hold is why no new run may begin anywhere: one is still live on a member that is no longer in the placement, and the run
 // that moves must not be there twice. It is empty where one may.
 func (d *Decision) hold() string {
 	if d.Placement != nil && d.Placement.Open {
@@ -29,7 +29,7 @@ func (d *Decision) hold() string {
 		if last.State == v1alpha1.RunStopping {
 			return fmt.Sprintf("waiting until nothing is left of run %s on %s, which is being stopped (%s)", last.ID, name, last.Stop)
 		}
-		return "waiting for the run on " + name + " to end, which has left the placement"
+		return "waiting for the run on " + name + " to end, which is no longer in the placement"
 	}
 	return ""
 }

@@ -15,7 +15,7 @@
 //
 //	request.go      what is asked for, and whether it is valid and allowed
 //	variant.go      what overrides make of it on a member
-//	decide.go       which members are chosen: candidates.go says who can be, evictions.go which runs have to leave theirs
+//	decide.go       which members are chosen: candidates.go says who can be, evictions.go which runs are evicted
 //	hold.go         why no new run may begin anywhere
 //	target.go       which members matter, and what is known of each
 //	next.go         the next step on each member

@@ -45,17 +45,17 @@ func (k *Keeper) Any(ctx context.Context, m *clusters.Member, user User) (bool, 
 	return len(used) > 0, err
 }
 
-// releaseFor takes those who leave off the users of a copy, if there are any, and with them those that were deleted.
-func (k *Keeper) releaseFor(ctx context.Context, m *clusters.Member, have client.Object, leaves func(fleet.Origin) bool) error {
-	if !slices.ContainsFunc(copies.Users(have), leaves) {
+// releaseFor takes released users off the users of a copy, if there are any, and with them those that were deleted.
+func (k *Keeper) releaseFor(ctx context.Context, m *clusters.Member, have client.Object, isReleased func(fleet.Origin) bool) error {
+	if !slices.ContainsFunc(copies.Users(have), isReleased) {
 		return nil
 	}
-	return copies.Release(ctx, m, have, k.HubUID, func(user fleet.Origin) bool { return leaves(user) || k.Deleted(ctx, user) })
+	return copies.Release(ctx, m, have, k.HubUID, func(user fleet.Origin) bool { return isReleased(user) || k.Deleted(ctx, user) })
 }
 
 // releaseOn releases copies on members where nothing else of a FleetMiniCluster is: one that was deleted while the
 // member was not registered, or whose run was ended by that.
-func (k *Keeper) releaseOn(ctx context.Context, key types.NamespacedName, except []string, leaves func(fleet.Origin) bool) error {
+func (k *Keeper) releaseOn(ctx context.Context, key types.NamespacedName, except []string, isReleased func(fleet.Origin) bool) error {
 	var list v1alpha1.MemberClusterList
 	if err := k.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing MemberClusters: %w", err)
@@ -69,7 +69,7 @@ func (k *Keeper) releaseOn(ctx context.Context, key types.NamespacedName, except
 		used, err := copies.UsedBy(ctx, m, "", key.String(), k.HubUID)
 		errs = append(errs, err)
 		for _, have := range used {
-			errs = append(errs, k.releaseFor(ctx, m, have, leaves))
+			errs = append(errs, k.releaseFor(ctx, m, have, isReleased))
 		}
 	}
 	return errors.Join(errs...)
