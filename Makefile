@@ -23,6 +23,8 @@ E2E ?=
 # SEED is of the first schedule of a soak, drawn at random where it is empty; DURATION is how long it goes on.
 SEED ?=
 DURATION ?= 10m
+# ORDER is the seed of the random order of the controllers' tests, which each run prints; drawn where it is empty.
+ORDER ?=
 # FOCUS limits the controllers' tests to those that match.
 FOCUS ?=
 # FLUX is the prefix of a flux-core for test-flux, with those of other packages for its view after colons.
@@ -137,7 +139,7 @@ test-unit: race-note shared-note ## Run the tests that need no cluster: seconds.
 
 .PHONY: test-cluster
 test-cluster: shared-note $(GINKGO) bin/testcluster build ## Run the tests of single parts against real API servers.
-	$(GINKGO) run --procs $(PROCS) --timeout 20m --silence-skips --succinct $(if $(FOCUS),--focus '$(FOCUS)') ./controllers
+	$(GINKGO) run --procs $(PROCS) --timeout 20m --silence-skips --succinct --randomize-all $(if $(ORDER),--seed $(ORDER)) $(if $(FOCUS),--focus '$(FOCUS)') ./controllers
 	@go test -p 1 -timeout 20m $$($(packages_with_lab) | { grep -v '/controllers$$' || true; })
 
 .PHONY: test-race

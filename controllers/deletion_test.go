@@ -63,7 +63,7 @@ var _ = Describe("The deletion of a FleetMiniCluster", func() {
 		Eventually(orphans).Should(BeEmpty())
 		Eventually(w.line).WithArguments(ctx, "given-up").Should(Equal("True Synced Synced Progressing 1/1"))
 		Expect(job(ctx, "basalt", w.name, "given-up").Annotations[v1alpha1.AnnotationOwnerUID]).To(BeEquivalentTo(w.get(ctx, "given-up").UID))
-		Expect(events(ctx, w.member("away"))).To(ContainElements("Orphaned", "OrphanRemoved"))
+		Expect(w.events(ctx, w.member("away"))).To(ContainElements("Orphaned", "OrphanRemoved"))
 	})
 
 	It("does not wait for a member that is no longer registered, and says so", func(ctx SpecContext) {
@@ -75,7 +75,7 @@ var _ = Describe("The deletion of a FleetMiniCluster", func() {
 		Eventually(w.on).WithArguments(ctx, "orphan", "a").Should(Equal("Unknown Unknown"))
 		Expect(hub.Delete(ctx, w.get(ctx, "orphan"))).To(Succeed())
 		Eventually(w.exists).WithArguments(ctx, "orphan").Should(BeFalse())
-		Eventually(events).WithArguments(ctx, "orphan").Should(ContainElement("MemberRemoved"))
+		Eventually(w.events).WithArguments(ctx, "orphan").Should(ContainElement("MemberRemoved"))
 		Expect(job(ctx, "alpine", w.name, "orphan")).NotTo(BeNil(), "nothing is deleted where MiniFleet may not go any more")
 	})
 

@@ -58,7 +58,7 @@ var _ = Describe("A member that is deleted with deletionPolicy Block", func() {
 		Eventually(w.line).WithArguments(ctx, "live").Should(Equal(isDone))
 		Expect(w.results(ctx, "done", "failed")).To(Equal(before))
 		Consistently(func() []string { return w.results(ctx, "done", "failed") }).Should(Equal(before))
-		Expect(events(ctx, w.member("a"))).To(ContainElements("RunsLive", "CleanedUp"))
+		Expect(w.events(ctx, w.member("a"))).To(ContainElements("RunsLive", "CleanedUp"))
 		Expect(jobsMade("alpine", w.name)).To(Equal(3))
 		Expect(jobsMade("basalt", w.name)).To(BeZero(), "what has run is not repeated elsewhere")
 	})
@@ -274,7 +274,7 @@ var _ = Describe("A member that is deleted with deletionPolicy Orphan", func() {
 		Eventually(w.line).WithArguments(ctx, "live").Should(Equal("True Synced Synced Progressing 2/2"))
 		Expect(hub.Delete(ctx, w.memberCluster(ctx, "a"))).To(Succeed())
 		Eventually(w.registered).WithArguments(ctx, "a").Should(BeFalse())
-		Eventually(events).WithArguments(ctx, w.member("a")).Should(ContainElement("Orphaned"))
+		Eventually(w.events).WithArguments(ctx, w.member("a")).Should(ContainElement("Orphaned"))
 		Eventually(w.on).WithArguments(ctx, "live", "a").Should(Equal("Unknown Unknown"))
 
 		Expect(proxy.SetMode(lab.Refuse)).To(Succeed())

@@ -191,7 +191,7 @@ var _ = Describe("A run whose pods do not become ready", func() {
 		words := w.told(ctx, "evil", "a")
 		Expect(words).To(ContainSubstring(": container evil: ApplyFailed: \uFFFD[31m long long"))
 		Expect(len(words)).To(BeNumerically("<=", 1000+len("PodsNotReady: ")))
-		Expect(events(ctx, "evil")).NotTo(ContainElement("ApplyFailed"))
+		Expect(w.events(ctx, "evil")).NotTo(ContainElement("ApplyFailed"))
 	})
 
 	It("is not lost because its member does not answer why", func(ctx SpecContext) {

@@ -7,7 +7,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -113,23 +112,6 @@ func vacate(ctx context.Context, p *corev1.Pod) {
 	}).Should(BeTrue())
 }
 
-// empty removes what earlier tests have left on alpine, so that all of its room is free.
-func empty(ctx context.Context) {
-	GinkgoHelper()
-	const cluster = "alpine"
-	var jobs batchv1.JobList
-	Expect(admins[cluster].List(ctx, &jobs)).To(Succeed())
-	for i := range jobs.Items {
-		err := admins[cluster].Delete(ctx, &jobs.Items[i], client.PropagationPolicy(metav1.DeletePropagationBackground))
-		Expect(client.IgnoreNotFound(err)).To(Succeed())
-	}
-	var pods corev1.PodList
-	Expect(admins[cluster].List(ctx, &pods)).To(Succeed())
-	for i := range pods.Items {
-		vacate(ctx, &pods.Items[i])
-	}
-}
-
 // freeCPU waits until member a says that so much CPU is free of all that it has.
 func (w *world) freeCPU(ctx context.Context, want string) {
 	GinkgoHelper()
@@ -141,20 +123,11 @@ func (w *world) freeCPU(ctx context.Context, want string) {
 	}).Should(Equal(want))
 }
 
-// roomyWorld is a world with alpine as member a, on which nothing runs, and on which nothing is left of it.
+// roomyWorld is a world with alpine as member a, on which nothing runs.
 func roomyWorld(ctx context.Context) *world {
 	GinkgoHelper()
 	w := newWorld(ctx)
 	w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
-	DeferCleanup(func(ctx SpecContext) {
-		Expect(hub.DeleteAllOf(ctx, &v1alpha1.FleetMiniCluster{}, client.InNamespace(w.name))).To(Succeed())
-		Eventually(func() int {
-			var list v1alpha1.FleetMiniClusterList
-			_ = hub.List(ctx, &list, client.InNamespace(w.name))
-			return len(list.Items)
-		}).Should(BeZero())
-	})
-	empty(ctx)
 	w.freeCPU(ctx, "64/64")
 	return w
 }

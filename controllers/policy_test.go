@@ -123,7 +123,7 @@ var _ = Describe("The policy for dangerous fields", func() {
 				"Remove what is named, or allow it in this namespace of the hub: kubectl annotate --overwrite namespace " + w.name + " minifleet.dev/allow=HostPath,Privileged"))
 		Expect(meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionStalled)).To(HaveField("Reason", v1alpha1.ReasonPolicyDenied))
 		Expect(f.Status.Runs).To(BeEmpty())
-		Eventually(events).WithArguments(ctx, "root").Should(ContainElement(v1alpha1.ReasonPolicyDenied))
+		Eventually(w.events).WithArguments(ctx, "root").Should(ContainElement(v1alpha1.ReasonPolicyDenied))
 		Expect(jobsMade("alpine", w.name)).To(BeZero())
 
 		By("allowing a part, and misspelling the other")

@@ -86,7 +86,7 @@ func (w *world) expectHeldBack(ctx context.Context, name, member, reason string,
 		Expect(message).To(ContainSubstring(word))
 		Expect(ready.Message).To(ContainSubstring(word))
 	}
-	Eventually(events).WithArguments(ctx, name).Should(ContainElement(reason))
+	Eventually(w.events).WithArguments(ctx, name).Should(ContainElement(reason))
 	Expect(f.Status.Runs).NotTo(ContainElement(HaveField("Cluster", w.member(member))))
 }
 
@@ -142,14 +142,14 @@ var _ = Describe("Secrets and ConfigMaps that a MiniCluster names", func() {
 			_ = alpine().Get(ctx, client.ObjectKeyFromObject(input), &config)
 			return config.Data
 		}).Should(Equal(input.Data))
-		Eventually(events).WithArguments(ctx, "travel").Should(ContainElement("ReferenceUpdated"))
+		Eventually(w.events).WithArguments(ctx, "travel").Should(ContainElement("ReferenceUpdated"))
 
 		By("editing and deleting it on the member")
 		copied = secretOn(ctx, alpine(), w.name, "token")
 		copied.Data["token"], copied.Data["more"] = []byte("edited"), []byte("x")
 		Expect(alpine().Update(ctx, copied)).To(Succeed())
 		Eventually(func() map[string][]byte { return secretOn(ctx, alpine(), w.name, "token").Data }).Should(Equal(token.Data))
-		Eventually(events).WithArguments(ctx, "travel").Should(ContainElement("DriftRepaired"))
+		Eventually(w.events).WithArguments(ctx, "travel").Should(ContainElement("DriftRepaired"))
 		uid := copied.UID
 		Expect(alpine().Delete(ctx, copied)).To(Succeed())
 		Eventually(func() bool {

@@ -23,7 +23,7 @@ var _ = Describe("A restart of MiniFleet", func() {
 		// Of one that can be asked that means nothing, also while it is being connected.
 		annotate(ctx, w, "live", v1alpha1.AnnotationRunGone, w.get(ctx, "live").Status.Runs[0].ID)
 		before := writesAbout("hub", w.name)
-		told := events(ctx, "live")
+		told := w.events(ctx, "live")
 		Expect(minifleet.Kill()).To(Succeed())
 		startMinifleet(labs.Cluster("hub").Kubeconfig())
 		w.run(ctx, "witness", brief) // when this one is through, the others have been looked at
@@ -31,7 +31,7 @@ var _ = Describe("A restart of MiniFleet", func() {
 		for _, name := range []string{"done", "live"} {
 			Expect(about(writesAbout("hub", w.name), "/"+name)).To(Equal(about(before, "/"+name)), name)
 		}
-		Expect(events(ctx, "live")).To(ConsistOf(told))
+		Expect(w.events(ctx, "live")).To(ConsistOf(told))
 		Expect(jobsMade("alpine", w.name)).To(Equal(3))
 	})
 })

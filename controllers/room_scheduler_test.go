@@ -33,8 +33,9 @@ const (
 	// scenesPerRound is how many scenes are played at the same time, each on nodes of its own.
 	scenesPerRound = 6
 	gangSize       = 9
-	sceneLabel     = "test.minifleet.dev/scene"
-	nic            = corev1.ResourceName("example.org/nic")
+	// sceneLabel is of a scene's nodes, a label and a taint.
+	sceneLabel = "test.minifleet.dev/scene"
+	nic        = corev1.ResourceName("example.org/nic")
 )
 
 // scene is nodes with other people's pods on them, and a pod of which a gang is to be placed there.
@@ -130,8 +131,9 @@ func randomNode(r *rand.Rand, scene, name string) *corev1.Node {
 		Spec:       corev1.NodeSpec{Unschedulable: r.IntN(8) == 0},
 		Status:     corev1.NodeStatus{Allocatable: allocatable, Capacity: allocatable},
 	}
+	n.Spec.Taints = []corev1.Taint{{Key: sceneLabel, Value: scene, Effect: corev1.TaintEffectNoSchedule}}
 	if r.IntN(3) == 0 {
-		n.Spec.Taints = []corev1.Taint{{Key: pick(r, "x", "y"), Value: pick(r, "", "1"), Effect: pick(r, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)}}
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: pick(r, "x", "y"), Value: pick(r, "", "1"), Effect: pick(r, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)})
 	}
 	return n
 }
@@ -161,7 +163,9 @@ func randomScene(r *rand.Rand, name string) *scene {
 			s.others = append(s.others, p)
 		}
 	}
+	// The gang goes to these nodes only, and, of all pods that the scheduler finds a node for, only the gang.
 	s.gang.NodeSelector = map[string]string{sceneLabel: name}
+	s.gang.Tolerations = []corev1.Toleration{{Key: sceneLabel, Value: name, Effect: corev1.TaintEffectNoSchedule}}
 	if r.IntN(3) == 0 {
 		s.gang.NodeSelector["disk"] = "ssd"
 	}

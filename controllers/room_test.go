@@ -129,7 +129,6 @@ var _ = Describe("A run whose room others have taken meanwhile", func() {
 		gateway, kubeconfig := stallable("alpine")
 		w.register(ctx, "a", kubeconfig)
 		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
-		empty(ctx)
 		w.freeCPU(ctx, "64/64")
 		w.roomKnown(ctx, "b")
 		w.retaint(ctx, "b", v1alpha1.Taint{Key: "later", Effect: v1alpha1.PreferNoSelect})

@@ -103,7 +103,7 @@ var _ = Describe("The services beside a MiniCluster", func() {
 			return first.Labels[v1alpha1.LabelRun]
 		}).ShouldNot(Equal(first.Labels[v1alpha1.LabelRun]))
 		Eventually(w.line).WithArguments(ctx, "lingers").Should(Equal("True Synced Synced Progressing 1/1"))
-		Expect(events(ctx, "lingers")).NotTo(ContainElement("ApplyFailed"))
+		Expect(w.events(ctx, "lingers")).NotTo(ContainElement("ApplyFailed"))
 	})
 
 	It("never take the place of somebody else's pod", func(ctx SpecContext) {

@@ -33,6 +33,7 @@ var (
 	labs          *lab.Lab
 	hub           client.Client
 	admins        = map[string]client.Client{}
+	audits        = map[string]*lab.AuditReader{}
 	hubKubeconfig string
 	workDir       string
 	minifleet     *lab.Process
@@ -74,6 +75,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	for _, name := range []string{"alpine", "basalt"} {
 		admins[name] = clientOf(labs.Cluster(name))
 	}
+	for _, name := range []string{"hub", "alpine", "basalt"} {
+		audits[name] = &lab.AuditReader{Path: labs.Cluster(name).AuditLog()}
+	}
 	root, err := lab.RepositoryRoot()
 	Expect(err).NotTo(HaveOccurred())
 	Expect(labs.Cluster("hub").ApplyCRDs(ctx, filepath.Join(root, "config", "crd", "bases"))).To(Succeed())
@@ -113,6 +117,15 @@ func startMinifleet(kubeconfig []byte) {
 	GinkgoHelper()
 	Expect(os.WriteFile(hubKubeconfig, kubeconfig, 0o600)).To(Succeed())
 	Expect(minifleet.Start()).To(Succeed())
+}
+
+// ensureMinifleet starts MiniFleet again where a test has failed between stopping and starting it.
+func ensureMinifleet() {
+	GinkgoHelper()
+	if !minifleet.Running() {
+		startMinifleet(labs.Cluster("hub").Kubeconfig())
+	}
+	Expect(minifleet.Resume()).To(Succeed()) // it may be paused
 }
 
 func clientOf(c *lab.Cluster) client.Client {

@@ -23,7 +23,8 @@ import (
 	"github.com/minifleet/minifleet/hack/lab"
 )
 
-// world is a namespace of one test, and the members that it has registered.
+// world is what one test has for itself: a namespace, which has the same name on the hub and on the members, and the
+// members that it registers. More namespaces begin with that name and a hyphen.
 type world struct{ name string }
 
 var worlds int
@@ -33,16 +34,91 @@ func newWorld(ctx context.Context) *world {
 	worlds++
 	w := &world{name: fmt.Sprintf("world-%d", worlds)}
 	w.makeNamespace(ctx, w.name)
+	DeferCleanup(func(ctx SpecContext) {
+		ensureMinifleet()
+		w.removeFromHub(ctx)
+		for _, cluster := range []string{"alpine", "basalt"} {
+			w.removeFrom(ctx, admins[cluster])
+		}
+	})
 	return w
 }
 
 func (w *world) makeNamespace(ctx context.Context, name string) {
 	GinkgoHelper()
 	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
-	// The members of a test are gone by then, so that nothing is waited for.
-	DeferCleanup(func(ctx SpecContext) error {
-		return hub.DeleteAllOf(ctx, &v1alpha1.FleetMiniCluster{}, client.InNamespace(name))
-	})
+}
+
+// owns says whether a namespace is one of this world.
+func (w *world) owns(namespace string) bool {
+	return namespace == w.name || strings.HasPrefix(namespace, w.name+"-")
+}
+
+// removeFromHub removes the members and the FleetMiniClusters of this world, and waits until MiniFleet has done with
+// them: after that it writes nothing to a member that the next test would count.
+func (w *world) removeFromHub(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		var members v1alpha1.MemberClusterList
+		g.Expect(hub.List(ctx, &members, client.MatchingLabels{"world": w.name})).To(Succeed())
+		for i := range members.Items {
+			m := &members.Items[i]
+			if m.Spec.DeletionPolicy != v1alpha1.DeletionOrphan {
+				m.Spec.DeletionPolicy = v1alpha1.DeletionOrphan // its proxy is closed by now: it cannot be cleaned up
+				g.Expect(hub.Update(ctx, m)).To(Succeed())
+			}
+			if m.DeletionTimestamp == nil {
+				g.Expect(client.IgnoreNotFound(hub.Delete(ctx, m))).To(Succeed())
+			}
+		}
+		left := w.deleteFleetMiniClusters(ctx, g)
+		g.Expect(members.Items).To(BeEmpty())
+		g.Expect(left).To(BeEmpty())
+	}).Should(Succeed(), "what is left on the hub of %s", w.name)
+}
+
+// deleteFleetMiniClusters returns those that are still there.
+func (w *world) deleteFleetMiniClusters(ctx context.Context, g Gomega) []string {
+	var all v1alpha1.FleetMiniClusterList
+	g.Expect(hub.List(ctx, &all)).To(Succeed())
+	var left []string
+	for i := range all.Items {
+		f := &all.Items[i]
+		if !w.owns(f.Namespace) {
+			continue
+		}
+		left = append(left, f.Namespace+"/"+f.Name)
+		if f.DeletionTimestamp == nil {
+			g.Expect(client.IgnoreNotFound(hub.Delete(ctx, f))).To(Succeed())
+		}
+	}
+	return left
+}
+
+// removeFrom removes the Jobs and pods of this world from a member, so that none of them takes room there, or waits
+// to be scheduled to a node that another test makes.
+func (w *world) removeFrom(ctx context.Context, member client.Client) {
+	GinkgoHelper()
+	var jobs batchv1.JobList
+	Expect(member.List(ctx, &jobs)).To(Succeed())
+	for i := range jobs.Items {
+		if j := &jobs.Items[i]; w.owns(j.Namespace) {
+			err := member.Delete(ctx, j, client.PropagationPolicy(metav1.DeletePropagationBackground))
+			Expect(client.IgnoreNotFound(err)).To(Succeed())
+		}
+	}
+	Eventually(func(g Gomega) {
+		var pods corev1.PodList
+		g.Expect(member.List(ctx, &pods)).To(Succeed())
+		var left []string
+		for i := range pods.Items {
+			if p := &pods.Items[i]; w.owns(p.Namespace) {
+				g.Expect(client.IgnoreNotFound(member.Delete(ctx, p, client.GracePeriodSeconds(0)))).To(Succeed())
+				left = append(left, p.Namespace+"/"+p.Name)
+			}
+		}
+		g.Expect(left).To(BeEmpty())
+	}).Should(Succeed(), "pods of %s", w.name)
 }
 
 // secret writes the kubeconfig Secret of a member, or replaces it.
@@ -193,15 +269,16 @@ func (w *world) podsRun(ctx context.Context, name, pods string) {
 // exists says whether a FleetMiniCluster is still there.
 func (w *world) exists(ctx context.Context, name string) bool { return w.get(ctx, name).UID != "" }
 
-// events are the reasons of a hub object's events, each once.
-func events(ctx context.Context, name string) []string {
+// events are the reasons of the events of a FleetMiniCluster or a MemberCluster of this world, each once.
+func (w *world) events(ctx context.Context, name string) []string {
 	var list eventsv1.EventList
 	if err := hub.List(ctx, &list); err != nil {
 		return nil
 	}
 	var out []string
 	for _, e := range list.Items {
-		if e.Regarding.Name == name && !slices.Contains(out, e.Reason) {
+		ours := e.Regarding.Namespace == w.name || e.Regarding.Namespace == ""
+		if ours && e.Regarding.Name == name && !slices.Contains(out, e.Reason) {
 			out = append(out, e.Reason)
 		}
 	}
@@ -220,7 +297,7 @@ func job(ctx context.Context, cluster, namespace, name string) *batchv1.Job {
 // audit returns the answered requests to a cluster that match, from its audit log.
 func audit(cluster string, match func(*lab.AuditEvent) bool) []lab.AuditEvent {
 	GinkgoHelper()
-	all, err := lab.ReadAudit(labs.Cluster(cluster).AuditLog())
+	all, err := audits[cluster].Read()
 	Expect(err).NotTo(HaveOccurred())
 	var out []lab.AuditEvent
 	for i := range all {

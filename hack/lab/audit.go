@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -58,32 +59,61 @@ func (e *AuditEvent) Forbidden() bool {
 // ReadAudit returns the answered requests in an audit log, in the order in which they were answered.
 // A watch is answered when it ends. A line that is still being written is left out.
 func ReadAudit(path string) ([]AuditEvent, error) {
-	file, err := os.Open(path)
+	return (&AuditReader{Path: path}).Read()
+}
+
+// AuditReader reads an audit log that grows. Path is that of the log.
+type AuditReader struct {
+	Path string
+
+	mu     sync.Mutex
+	offset int64 // bytes that have been read
+	lines  int
+	events []AuditEvent
+}
+
+// Read returns what ReadAudit does. It parses only what was added since it was last called: a test that polls would
+// otherwise parse again all that earlier tests have done. The events are not to be changed.
+func (r *AuditReader) Read() ([]AuditEvent, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	file, err := os.Open(r.Path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	var events []AuditEvent
+	if _, err := file.Seek(r.offset, io.SeekStart); err != nil {
+		return nil, err
+	}
 	lines := bufio.NewReader(file)
-	for number := 1; ; number++ {
+	for {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return events, nil
+			return slices.Clip(r.events), nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		var event struct {
-			AuditEvent
-			Stage string `json:"stage"`
-		}
-		if err := json.Unmarshal(line, &event); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, number, err)
-		}
-		if event.Stage == "ResponseComplete" {
-			events = append(events, event.AuditEvent)
+		if err := r.parse(line); err != nil {
+			return nil, err
 		}
 	}
+}
+
+func (r *AuditReader) parse(line []byte) error {
+	var event struct {
+		AuditEvent
+		Stage string `json:"stage"`
+	}
+	if err := json.Unmarshal(line, &event); err != nil {
+		return fmt.Errorf("%s:%d: %w", r.Path, r.lines+1, err)
+	}
+	r.offset += int64(len(line))
+	r.lines++
+	if event.Stage == "ResponseComplete" {
+		r.events = append(r.events, event.AuditEvent)
+	}
+	return nil
 }
 
 // auditPolicy logs every request once, when it has been answered, but for questions about health.
