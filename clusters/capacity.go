@@ -20,12 +20,8 @@ import (
 	"github.com/minifleet/minifleet/internal/nodeusage"
 )
 
-const (
-	// capacityInterval is the shortest time between two reports of a member's capacity.
-	capacityInterval = 5 * time.Second
-	// roomInterval is the shortest time between two notifications of another Room: pods come and go many at a time.
-	roomInterval = 300 * time.Millisecond
-)
+// roomInterval is the shortest time between two notifications of another Room: pods come and go many at a time.
+const roomInterval = 300 * time.Millisecond
 
 // Room returns what is free on the member now. What the pods of the runs given use counts as free.
 func (m *Member) Room(without ...string) *nodeusage.Room {
@@ -74,8 +70,8 @@ func observesNodes(spec *v1alpha1.MemberClusterSpec) bool {
 }
 
 // run watches nodes and pods, where the credentials allow it, and reports changes until ctx ends: the sums
-// to report, and that there is another Room to roomChanged.
-func (c *capacity) run(ctx context.Context, report func(*v1alpha1.MemberCapacity), roomChanged func()) {
+// to report, no sooner than an interval after the last ones, and that there is another Room to roomChanged.
+func (c *capacity) run(ctx context.Context, interval time.Duration, report func(*v1alpha1.MemberCapacity), roomChanged func()) {
 	if !observesNodes(&c.member.Spec) {
 		return
 	}
@@ -96,13 +92,13 @@ func (c *capacity) run(ctx context.Context, report func(*v1alpha1.MemberCapacity
 	} {
 		go r.RunWithContext(ctx)
 	}
-	c.notify(ctx, report, roomChanged)
+	c.notify(ctx, interval, report, roomChanged)
 }
 
 // notify reports changes until ctx ends. That the room has become known is reported at once: everything that is
 // to be placed waits for it.
-func (c *capacity) notify(ctx context.Context, report func(*v1alpha1.MemberCapacity), roomChanged func()) {
-	ticker := time.NewTicker(capacityInterval)
+func (c *capacity) notify(ctx context.Context, interval time.Duration, report func(*v1alpha1.MemberCapacity), roomChanged func()) {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	full, known := c.full, false
 	var soon <-chan time.Time // when to report another Room

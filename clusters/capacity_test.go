@@ -127,7 +127,7 @@ func TestRoomIsReported(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			c.notify(ctx, func(*v1alpha1.MemberCapacity) {}, func() { reported = append(reported, time.Since(start)) })
+			c.notify(ctx, DefaultIntervals().Capacity, func(*v1alpha1.MemberCapacity) {}, func() { reported = append(reported, time.Since(start)) })
 		}()
 		step := func(change error) {
 			t.Helper()

@@ -18,10 +18,6 @@ import (
 const (
 	// engageTimeout bounds one attempt to fill a member's caches.
 	engageTimeout = 60 * time.Second
-	// retryMin and retryMax bound the wait between two attempts to reach a member, so that it is in use
-	// again well within a minute of its return.
-	retryMin = 500 * time.Millisecond
-	retryMax = 10 * time.Second
 	// retryJitter is the part of a wait that is added to it or taken off at most, so that members that were lost
 	// together are not asked together.
 	retryJitter = 0.5
@@ -99,14 +95,15 @@ func (c *connection) run() {
 	if !ok {
 		return
 	}
-	wait, spread := retryMin, jitter.Percent(retryJitter, nil)
+	intervals := c.provider.intervals
+	wait, spread := intervals.RetryMin, jitter.Percent(retryJitter, nil)
 	for ctx.Err() == nil {
 		engaged, err := c.session(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if engaged {
-			wait = retryMin
+			wait = intervals.RetryMin
 		}
 		c.lost(err)
 		if errors.Is(err, c.cfgErr) && c.cfgErr != nil {
@@ -114,7 +111,7 @@ func (c *connection) run() {
 			return
 		}
 		sleep(ctx, spread(wait))
-		wait = min(2*wait, retryMax)
+		wait = min(2*wait, intervals.RetryMax)
 	}
 }
 
@@ -153,7 +150,7 @@ func (c *connection) session(ctx context.Context) (bool, error) {
 	if err := c.provider.aware.Engage(ctx, multicluster.ClusterName(c.name), m); err != nil {
 		return false, fmt.Errorf("watching the member: %w", err)
 	}
-	go m.capacity.run(ctx, c.setCapacity, func() { c.provider.roomChanged(c.name) })
+	go m.capacity.run(ctx, c.provider.intervals.Capacity, c.setCapacity, func() { c.provider.roomChanged(c.name) })
 	c.set(func(s *State) {
 		if s.Reason != v1alpha1.ReasonConnecting {
 			s.Since = c.provider.now()
@@ -218,7 +215,7 @@ func (c *connection) probe(ctx context.Context, m *Member, check func(context.Co
 				return nil
 			}
 		}
-		sleep(ctx, time.Second)
+		sleep(ctx, c.provider.intervals.Probe)
 	}
 	return err
 }

@@ -50,6 +50,8 @@ type Provider struct {
 	now     func() time.Time
 	changed func(name string, reachability bool)
 
+	intervals Intervals
+
 	ctx   context.Context
 	aware multicluster.Aware
 	ready chan struct{} // closed when ctx and aware are set
@@ -74,8 +76,11 @@ var (
 // NewProvider makes a provider without members. The function changed is called, from any goroutine, with
 // the name of a member whose State has changed, and whether its Ready or Reason has; it must not block.
 func NewProvider(log logr.Logger, now func() time.Time, changed func(name string, reachability bool)) *Provider {
-	return &Provider{log: log, now: now, changed: changed, ready: make(chan struct{}), connections: map[string]*connection{}}
+	return &Provider{log: log, now: now, changed: changed, intervals: DefaultIntervals(), ready: make(chan struct{}), connections: map[string]*connection{}}
 }
+
+// SetIntervals replaces the default intervals. It is called before Start.
+func (p *Provider) SetIntervals(i Intervals) { p.intervals = i }
 
 // OnRoom has a function called, from any goroutine, with the name of a member whose Room has changed. It must
 // not block, and is set before Start.

@@ -51,8 +51,20 @@ type Options struct {
 	Workers int
 	// FollowInterval is how often the hub's Secrets and ConfigMaps that live runs have copies of are read.
 	FollowInterval time.Duration
+	// IntervalScale multiplies the intervals after which something is tried again or reported although nothing happens;
+	// 0 is 1. It is for tests that would otherwise wait for them. What somebody has set in an object stays as it is, and
+	// so do the margins that decisions rest on: timeouts of requests, how far caches may be behind, and by how much
+	// clocks may differ.
+	IntervalScale float64
 	// Now is the clock.
 	Now func() time.Time
+}
+
+func (o *Options) scale() float64 {
+	if o.IntervalScale == 0 {
+		return 1
+	}
+	return o.IntervalScale
 }
 
 // NewScheme returns a scheme with everything that the hub reads and writes.
@@ -82,6 +94,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (mcmanager.Man
 		return nil, fmt.Errorf("setting up the manager: %w", err)
 	}
 	provider := clusters.NewProvider(local.GetLogger().WithName("clusters"), o.Now, connections.notify)
+	provider.SetIntervals(clusters.DefaultIntervals().Scale(o.scale()))
 	mgr, err := mcmanager.WithMultiCluster(local, provider)
 	if err != nil {
 		return nil, err
@@ -149,7 +162,7 @@ func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, connec
 	tracker := &inflight.Tracker{}
 	members := &membercluster.Reconciler{
 		Client: local.GetClient(), Cache: local.GetCache(), APIReader: local.GetAPIReader(), Provider: provider, Namespace: o.Namespace,
-		HubUID: hubUID, Recorder: recorder, Now: o.Now, InFlight: tracker,
+		HubUID: hubUID, Recorder: recorder, Now: o.Now, InFlight: tracker, Intervals: membercluster.DefaultIntervals().Scale(o.scale()),
 	}
 	if err := members.SetUp(local, &connections.members); err != nil {
 		return fmt.Errorf("setting up the MemberCluster controller: %w", err)
@@ -157,6 +170,7 @@ func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, connec
 	fleet := fleetminicluster.New(fleetminicluster.Options{
 		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: provider, HubUID: hubUID,
 		Recorder: recorder, Now: o.Now, FollowInterval: o.FollowInterval, InFlight: tracker,
+		Intervals: fleetminicluster.DefaultIntervals().Scale(o.scale()),
 	})
 	if err := fleet.SetUp(mgr, &connections.fleet, o.Workers); err != nil {
 		return fmt.Errorf("setting up the FleetMiniCluster controller: %w", err)

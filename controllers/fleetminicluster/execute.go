@@ -58,14 +58,14 @@ func (c *reconciliation) conclude(t *plan.Target, o *outcome) error {
 			f.Step = &runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonDeleting, Message: unfinished.Error()}
 		case o.err != nil:
 			f.Failed, f.Unreachable = problemOf(o.err)
-			c.requeueAfter(plan.FailedInterval)
+			c.requeueAfter(c.Intervals.Failed)
 			if !onlyOthersCanFix(o.err) {
 				failed = fmt.Errorf("member %s: %w", t.Name, o.err)
 			}
 		}
 	})
 	if unfinished != nil || !errors.Is(o.err, errStale) && (step.Action == runs.DeleteJob || step.Action == runs.Cleanup) {
-		c.requeueAfter(plan.DeletingInterval)
+		c.requeueAfter(c.Intervals.Deleting)
 	}
 	return failed
 }

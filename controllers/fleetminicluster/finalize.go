@@ -25,10 +25,6 @@ import (
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
-// unreachableInterval is how often a deletion asks for a member that cannot be reached; its return leads to a
-// reconciliation, too.
-const unreachableInterval = 30 * time.Second
-
 // finalize removes everything of a deleted FleetMiniCluster from its members, and lets it go when all of
 // it is removed. A member that cannot be reached is waited for until the deadline, and then remembers what is
 // left to do; one that is no longer registered is not.
@@ -55,9 +51,9 @@ func (r *Reconciler) finalize(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 		return reconcile.Result{}, err
 	}
 	if slices.ContainsFunc(waiting, func(w pending) bool { return w.soon }) {
-		return reconcile.Result{RequeueAfter: plan.DeletingInterval}, nil
+		return reconcile.Result{RequeueAfter: r.Intervals.Deleting}, nil
 	}
-	return reconcile.Result{RequeueAfter: plan.After(unreachableInterval, left)}, nil
+	return reconcile.Result{RequeueAfter: plan.After(r.Intervals.Unreachable, left)}, nil
 }
 
 // deletionDeadline is until when a deletion waits for members that cannot be reached.

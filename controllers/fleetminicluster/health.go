@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
-	"github.com/minifleet/minifleet/controllers/internal/probes"
 	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/sanitize"
@@ -24,7 +23,7 @@ func (c *reconciliation) probe(ctx context.Context, t *plan.Target) time.Duratio
 	now, run := c.Now(), c.round.Ledger.Last(t.Name).ID
 	first := now
 	if !toldOf(c.snapshot.Object, t.Name, run) {
-		first = now.Add(probes.First)
+		first = now.Add(c.Intervals.Probes.First)
 	}
 	p, pods := c.probes.Get(c.key(), t.Name, run, first), t.Observed.Job.Pods
 	if p.Due(pods, now) <= 0 {

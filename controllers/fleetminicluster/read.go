@@ -46,7 +46,7 @@ func (c *reconciliation) read(ctx context.Context, reads plan.Reads, ledger runs
 	wg.Wait()
 	for name := range reads.Members {
 		if f := c.snapshot.Facts[name]; f.Done && (f.Failed != nil || f.Unreachable != nil) {
-			c.requeueAfter(plan.FailedInterval)
+			c.requeueAfter(c.Intervals.Failed)
 		}
 	}
 	return nil

@@ -245,7 +245,7 @@ func (c *reconciliation) updateQueue() {
 	if entry != nil && c.snapshot.Queue.Pending == nil {
 		c.requeueAfter(plan.Soon) // room that was released before it stood in the line was told to nobody
 	}
-	c.requeueAfter(c.decision.WaitInterval())
+	c.requeueAfter(c.decision.WaitInterval(c.snapshot))
 }
 
 // releaseElsewhere releases copies on members that this object has nothing to do with any more.

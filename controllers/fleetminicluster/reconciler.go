@@ -10,6 +10,7 @@
 //	execute.go      steps on members: create (start.go), adjust, delete, clean up
 //	upkeep.go       what is seen to beside a run: drift, services, what is left after its end; health.go asks why pods are
 //	                not ready
+//	intervals.go    how often something is done although nothing happens
 //	references      a package: Secrets and ConfigMaps that the MiniCluster names
 //	status.go       the one write of the status, and its events
 //	finalize.go     deletion; orphan.go writes down what it cannot remove
@@ -54,6 +55,8 @@ type Options struct {
 	Now      func() time.Time
 	// FollowInterval is how often the hub's Secrets and ConfigMaps that live runs have copies of are read.
 	FollowInterval time.Duration
+	// Intervals are the default ones where this is zero.
+	Intervals Intervals
 	// InFlight tracks reconciliations, for the MemberCluster controller.
 	InFlight *inflight.Tracker
 }
@@ -73,7 +76,13 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(o Options) *Reconciler {
-	r := &Reconciler{Options: o, queue: queue.New(), roomChanged: func(string) {}, placeholder: sync.OnceValue(curvesecret.Placeholder)}
+	if o.Intervals == (Intervals{}) {
+		o.Intervals = DefaultIntervals()
+	}
+	r := &Reconciler{
+		Options: o, queue: queue.New(), probes: probes.Probes{Intervals: o.Intervals.Probes},
+		roomChanged: func(string) {}, placeholder: sync.OnceValue(curvesecret.Placeholder),
+	}
 	r.references = &references.Keeper{
 		Hub: hubobjects.New(o.APIReader, o.FollowInterval, o.Now), Client: o.Client, Provider: o.Provider,
 		HubUID: o.HubUID, Interval: o.FollowInterval, Deleted: r.deleted,

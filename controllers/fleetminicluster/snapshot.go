@@ -33,7 +33,7 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 	}
 	key := client.ObjectKeyFromObject(fmc)
 	s := &plan.Snapshot{
-		Object: fmc, Placement: spec, Now: r.Now(), Facts: map[string]plan.Facts{},
+		Object: fmc, Placement: spec, Now: r.Now(), Intervals: r.Intervals.Intervals, Facts: map[string]plan.Facts{},
 		Queue: plan.QueueState{Since: r.queue.Since(), Reserved: r.queue.Reservations(key), Pending: r.queue.Pending(key), Runs: r.queue.Runs()},
 	}
 	connected := members{}

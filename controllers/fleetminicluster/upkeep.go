@@ -84,7 +84,7 @@ func (c *reconciliation) take(t *plan.Target, w *maintenance) {
 	if w.err != nil {
 		t.Failed, t.Lost = problemOf(w.err)
 		c.learn(t.Name, func(f *plan.Facts) { f.Failed, f.Unreachable, f.Done = t.Failed, t.Lost, true })
-		c.requeueAfter(plan.FailedInterval)
+		c.requeueAfter(c.Intervals.Failed)
 	}
 }
 
@@ -215,7 +215,7 @@ func (c *reconciliation) startServices(ctx context.Context, t *plan.Target, last
 	}
 	inTheWay, err := c.members[t.Name].StartServices(ctx, bundle.services, c.origin(c.snapshot.Object))
 	if inTheWay != "" {
-		w.requeueAfter(plan.DeletingInterval)
+		w.requeueAfter(c.Intervals.Deleting)
 	}
 	return err
 }
@@ -248,7 +248,7 @@ func (c *reconciliation) cleanUpEnded(ctx context.Context, t *plan.Target, w *ma
 	}
 	removed, err := c.cleanup(ctx, c.members[t.Name], c.snapshot.Object, c.round.Ledger.Ended)
 	if !removed {
-		w.requeueAfter(plan.DeletingInterval)
+		w.requeueAfter(c.Intervals.Deleting)
 	}
 	return err
 }

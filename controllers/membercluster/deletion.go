@@ -24,10 +24,6 @@ import (
 )
 
 const (
-	// deletedInterval is how often it is asked whether objects that are being deleted are no longer there.
-	deletedInterval = 2 * time.Second
-	// awayInterval is how often a member is tried that does not answer; its return is an event, too.
-	awayInterval = 30 * time.Second
 	// concurrentRemovals is how many FleetMiniClusters are removed from a member at once.
 	concurrentRemovals = 8
 
@@ -103,7 +99,7 @@ func (r *Reconciler) remove(ctx context.Context, member *v1alpha1.MemberCluster,
 		return whileAway(owners, state.Reason), nil //nolint:nilerr // its return is an event
 	}
 	terminating, err := r.removeFrom(ctx, m, there, &r.drainProgress(member.UID).clean)
-	out := afterRemoval(owners, terminating, err)
+	out := r.Intervals.afterRemoval(owners, terminating, err)
 	if err != nil && !clusters.Unanswered(err) {
 		return out, fmt.Errorf("removing what is on member %s: %w", member.Name, err)
 	}
@@ -120,15 +116,15 @@ func whileAway(owners []string, reason string) removal {
 }
 
 // afterRemoval is the removal from a member that was asked, where something is being deleted yet or an error came.
-func afterRemoval(owners, terminating []string, err error) removal {
+func (i Intervals) afterRemoval(owners, terminating []string, err error) removal {
 	switch {
 	case clusters.Unanswered(err):
-		return removal{remaining: "the member does not answer; what is left there of " + sanitize.Names(owners, maxNames) + " is removed when it does", again: awayInterval}
+		return removal{remaining: "the member does not answer; what is left there of " + sanitize.Names(owners, maxNames) + " is removed when it does", again: i.Away}
 	case err != nil:
 		return removal{remaining: "removing what is left there of " + sanitize.Names(owners, maxNames) + ": " + sanitize.Text(err.Error(), sanitize.MaxNote) +
 			": correct that, or " + orphanRemedy + " it there"}
 	case len(terminating) > 0:
-		return removal{remaining: "being deleted there is what is left of " + sanitize.Names(terminating, maxNames), again: deletedInterval}
+		return removal{remaining: "being deleted there is what is left of " + sanitize.Names(terminating, maxNames), again: i.Deleted}
 	default:
 		return removal{done: true}
 	}

@@ -105,11 +105,11 @@ func TestRemoval(t *testing.T) {
 	}{
 		"away, with nothing there": {got: whileAway(nil, "Unreachable"), done: true},
 		"away":                     {got: whileAway(owners, "Unreachable"), contains: "cannot be reached (Unreachable), and the deletion waits for it to remove what is left there of hpc/a, hpc/b: set spec.deletionPolicy: Orphan"},
-		"nothing is left":          {got: afterRemoval(owners, nil, nil), done: true},
-		"something is terminating": {got: afterRemoval(owners, []string{"hpc/b"}, nil), again: true, contains: "being deleted there is what is left of hpc/b"},
-		"no answer":                {got: afterRemoval(owners, nil, errUnanswered), again: true, contains: "the member does not answer"},
-		"an error":                 {got: afterRemoval(owners, nil, errors.New("pods is forbidden")), contains: "pods is forbidden: correct that, or set spec.deletionPolicy: Orphan"},
-		"an error and more":        {got: afterRemoval(owners, []string{"hpc/b"}, errors.New("pods is forbidden")), contains: "pods is forbidden"},
+		"nothing is left":          {got: DefaultIntervals().afterRemoval(owners, nil, nil), done: true},
+		"something is terminating": {got: DefaultIntervals().afterRemoval(owners, []string{"hpc/b"}, nil), again: true, contains: "being deleted there is what is left of hpc/b"},
+		"no answer":                {got: DefaultIntervals().afterRemoval(owners, nil, errUnanswered), again: true, contains: "the member does not answer"},
+		"an error":                 {got: DefaultIntervals().afterRemoval(owners, nil, errors.New("pods is forbidden")), contains: "pods is forbidden: correct that, or set spec.deletionPolicy: Orphan"},
+		"an error and more":        {got: DefaultIntervals().afterRemoval(owners, []string{"hpc/b"}, errors.New("pods is forbidden")), contains: "pods is forbidden"},
 	} {
 		if tc.got.done != tc.done || tc.got.again > 0 != tc.again || !strings.Contains(tc.got.remaining, tc.contains) || tc.done && tc.got.remaining != "" {
 			t.Errorf("%s: %+v", name, tc.got)

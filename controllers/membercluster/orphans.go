@@ -33,7 +33,7 @@ func (r *Reconciler) removeOrphans(ctx context.Context, member *v1alpha1.MemberC
 	if len(remaining) < len(orphans) {
 		member.Status.Orphans = remaining
 		if err := r.Client.Status().Update(ctx, member); apierrors.IsConflict(err) {
-			return deletedInterval, nil // another write came first
+			return r.Intervals.Deleted, nil // another write came first
 		} else if err != nil {
 			return 0, err
 		}
@@ -43,7 +43,7 @@ func (r *Reconciler) removeOrphans(ctx context.Context, member *v1alpha1.MemberC
 	case removeErr != nil && !clusters.Unanswered(removeErr):
 		return 0, fmt.Errorf("removing what was left on member %s: %w", member.Name, removeErr)
 	case len(remaining) > 0:
-		return deletedInterval, nil
+		return r.Intervals.Deleted, nil
 	default:
 		return 0, nil
 	}

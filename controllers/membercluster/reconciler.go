@@ -46,6 +46,8 @@ type Reconciler struct {
 	HubUID    string
 	Recorder  events.EventRecorder
 	Now       func() time.Time
+	// Intervals must be set.
+	Intervals Intervals
 	// InFlight are the reconciliations of FleetMiniClusters.
 	InFlight *inflight.Tracker
 

@@ -49,6 +49,8 @@ func newController() *cobra.Command {
 	flags.IntVar(&f.options.Workers, "workers", 32, "how many FleetMiniClusters are reconciled at once")
 	flags.DurationVar(&f.options.FollowInterval, "follow-interval", time.Minute,
 		"how often the hub's Secrets and ConfigMaps that live runs have copies of are read")
+	flags.Float64Var(&f.options.IntervalScale, "interval-scale", 1, "factor for the intervals between attempts; for tests")
+	_ = flags.MarkHidden("interval-scale") // fails for unknown names only
 	flags.StringVar(&f.logLevel, "log-level", "info", "one of debug, info, error")
 	flags.BoolVar(&f.development, "log-text", false, "log lines for people instead of JSON")
 	return cmd
@@ -63,6 +65,9 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	}
 	if f.options.FollowInterval < time.Second {
 		return invalid{fmt.Errorf("--follow-interval must be at least 1s")}
+	}
+	if f.options.IntervalScale <= 0 {
+		return invalid{fmt.Errorf("--interval-scale must be more than 0")}
 	}
 	detectSilence()
 	cfg, err := f.restConfig()

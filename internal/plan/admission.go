@@ -46,7 +46,7 @@ func (t *Target) admitNew(s *Snapshot, d *Decision, line *Line, reads *Reads) {
 	}
 	gang, err := d.Variants.Gang(t.Name)
 	if m.Connection.Room == nodeusage.Pending {
-		t.waitForRoom(gang, line)
+		t.waitForRoom(s, gang, line)
 		return
 	}
 	if r, ok := s.Queue.Reserved[t.Name]; ok && r.Run == "" {
@@ -64,12 +64,12 @@ func (t *Target) admitNew(s *Snapshot, d *Decision, line *Line, reads *Reads) {
 }
 
 // waitForRoom waits until it is known what a member has free, in the line of those that wait there.
-func (t *Target) waitForRoom(gang fit.Gang, line *Line) {
+func (t *Target) waitForRoom(s *Snapshot, gang fit.Gang, line *Line) {
 	t.Needs = &gang
 	if !slices.Contains(line.Notify, t.Name) {
 		line.Notify = append(line.Notify, t.Name)
 	}
-	t.After = After(t.After, FailedInterval) // if the news that it is known does not come first
+	t.After = After(t.After, s.intervals().Failed) // if the news that it is known does not come first
 	t.wait(v1alpha1.ReasonConnecting, notListed)
 }
 
@@ -84,7 +84,7 @@ func (t *Target) admitLive(s *Snapshot, d *Decision, ledger runs.Ledger, line *L
 	}
 	gang := t.moreRoom(d, last, resumes)
 	if s.member(t.Name).Connection.Room == nodeusage.Pending {
-		t.waitForRoom(gang, line)
+		t.waitForRoom(s, gang, line)
 		return
 	}
 	enough := t.grow
@@ -93,7 +93,7 @@ func (t *Target) admitLive(s *Snapshot, d *Decision, ledger runs.Ledger, line *L
 	}
 	blocked, view := enough(s, gang, line, reads)
 	if blocked != "" {
-		t.After = After(t.After, waitInterval)
+		t.After = After(t.After, s.intervals().Wait)
 		t.wait(v1alpha1.ReasonInsufficientCapacity, sanitize.Text(blocked, sanitize.MaxNote))
 		return
 	}

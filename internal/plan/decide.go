@@ -110,7 +110,7 @@ func (d *Decision) place(s *Snapshot, reads *Reads) {
 			d.Evictions[name] = e
 		}
 		if len(d.Stay) > 0 {
-			d.After = After(d.After, moveInterval)
+			d.After = After(d.After, s.intervals().Move)
 		}
 	}
 	if reads.Any() {

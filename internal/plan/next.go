@@ -86,17 +86,17 @@ func (t *Target) decide(s *Snapshot, d *Decision, hold string, ledger runs.Ledge
 	t.After = After(t.After, t.Step.After)
 	switch {
 	case t.Observed.Conflict != nil && t.Step.Action != runs.Finish:
-		t.fail(t.Observed.Conflict) // what it needs a Job of its own for has to wait
+		t.fail(s, t.Observed.Conflict) // what it needs a Job of its own for has to wait
 		return
 	case t.Step.Action == runs.Adopt && t.claimed(s, ledger):
 		return
-	case t.Step.Action == runs.Begin && !t.referencesMet(d, reads):
+	case t.Step.Action == runs.Begin && !t.referencesMet(s, d, reads):
 		return
 	}
 	t.admit(s, d, ledger, line, reads)
 	t.tellStay(d.Stay[t.Name])
 	if t.Step.Reason == v1alpha1.ReasonDeleting {
-		t.After = After(t.After, DeletingInterval)
+		t.After = After(t.After, s.intervals().Deleting)
 	}
 }
 
@@ -140,9 +140,9 @@ func (t *Target) input(s *Snapshot, d *Decision, hold string, ledger runs.Ledger
 }
 
 // fail keeps anything from being done on the member now.
-func (t *Target) fail(p *rollup.Problem) {
+func (t *Target) fail(s *Snapshot, p *rollup.Problem) {
 	t.Problem = p
-	t.After = After(t.After, FailedInterval)
+	t.After = After(t.After, s.intervals().Failed)
 }
 
 // claimed says whether the Job to be adopted claims to be the run of another member. A run is on one member; its line
@@ -152,14 +152,14 @@ func (t *Target) claimed(s *Snapshot, ledger runs.Ledger) bool {
 	if line == nil || line.Cluster == t.Name || s.member(line.Cluster) == nil {
 		return false
 	}
-	t.fail(&rollup.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: fmt.Sprintf(
+	t.fail(s, &rollup.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: fmt.Sprintf(
 		"its Job claims to be run %s, which is on member %s: delete the Job", line.ID, line.Cluster)})
 	return true
 }
 
 // referencesMet says whether everything that the MiniCluster references can be had on the member: a run begins only
 // then.
-func (t *Target) referencesMet(d *Decision, reads *Reads) bool {
+func (t *Target) referencesMet(s *Snapshot, d *Decision, reads *Reads) bool {
 	if len(d.Variants.For(t.Name).References) == 0 {
 		return true
 	}
@@ -170,7 +170,7 @@ func (t *Target) referencesMet(d *Decision, reads *Reads) bool {
 	if t.References.Missing == nil {
 		return true
 	}
-	t.fail(t.References.Missing)
+	t.fail(s, t.References.Missing)
 	t.AwaitsReferences = true
 	return false
 }

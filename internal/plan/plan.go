@@ -24,6 +24,7 @@
 //	upkeep.go       what is to be seen to beside a run
 //	finish.go       how live runs get on, the status and its events
 //	reservations.go what is reserved in the queue, and the place in its line
+//	intervals.go    when it is reconciled again although nothing happens
 //	restore.go      what was reserved before the hub was restarted
 //
 // The rules of how often something runs are those of package runs, which is asked about one member at a time. Which
@@ -56,6 +57,8 @@ type Snapshot struct {
 	Queue   QueueState
 	// Now is the time.
 	Now time.Time
+	// Intervals are the default ones where this is zero.
+	Intervals Intervals
 
 	// Grants is what the object may use beyond its own pods, nil before it was read; Confirmed says that the hub
 	// itself was asked, and not its cache.
@@ -212,24 +215,6 @@ func After(a, b time.Duration) time.Duration {
 		return a
 	}
 }
-
-// Intervals after which a FleetMiniCluster is reconciled again although nothing happens.
-const (
-	// Soon is for what is known to have changed in this reconciliation.
-	Soon = 100 * time.Millisecond
-	// FailedInterval is for what has failed, if nothing sooner leads to another attempt. A name in use by somebody else
-	// is checked as often: such objects are not watched.
-	FailedInterval = 10 * time.Second
-	// DeletingInterval is for what is being deleted.
-	DeletingInterval = 2 * time.Second
-	// waitInterval is for those that wait for room, so that what their status says of it is never old.
-	waitInterval = time.Minute
-	// moveInterval is for a run that is overdue and stays for want of another member.
-	moveInterval = 15 * time.Second
-	// roomTimeout is how long a placement waits for what a member has free to be known for the first time, from when
-	// the hub began to connect it, or, after it was lost, from when it was connected again.
-	roomTimeout = 10 * time.Second
-)
 
 func (s *Snapshot) rank() queue.Rank { return rankOf(s.Object) }
 

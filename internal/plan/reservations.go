@@ -118,9 +118,9 @@ func (r *Round) entry(s *Snapshot, d *Decision) *queue.Entry {
 
 // WaitInterval is after how long a FleetMiniCluster that waits for room is reconciled although nothing happens; 0 for
 // one that does not wait.
-func (d *Decision) WaitInterval() time.Duration {
+func (d *Decision) WaitInterval(s *Snapshot) time.Duration {
 	if d.Placement == nil || len(d.Placement.Waiting) == 0 {
 		return 0
 	}
-	return waitInterval
+	return s.intervals().Wait
 }

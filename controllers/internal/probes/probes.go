@@ -12,19 +12,24 @@ import (
 	"github.com/minifleet/minifleet/internal/fleet"
 )
 
-const (
-	// First is how long not all pods of a run have been ready before the member is asked why: what starts
-	// fast costs nothing.
-	First = 5 * time.Second
-	// minProbeInterval is between two probes, whatever happens; probeInterval and maxProbeInterval are where nothing
-	// does.
-	minProbeInterval = 5 * time.Second
-	probeInterval    = 10 * time.Second
-	maxProbeInterval = time.Minute
-)
+// Intervals between probes.
+type Intervals struct {
+	// First is how long not all pods of a run have been ready before the member is asked why: what starts fast costs
+	// nothing.
+	First time.Duration
+	// Min is between two probes, whatever happens; Default and Max are where nothing does.
+	Min, Default, Max time.Duration
+}
+
+// DefaultIntervals are those of the product.
+func DefaultIntervals() Intervals {
+	return Intervals{First: 5 * time.Second, Min: 5 * time.Second, Default: 10 * time.Second, Max: time.Minute}
+}
 
 // Probes remember what members said about runs whose pods are not all ready, and when to ask them again.
 type Probes struct {
+	Intervals Intervals
+
 	mu sync.Mutex
 	of map[types.NamespacedName]map[string]*Probe // by FleetMiniCluster and member
 }
@@ -40,6 +45,8 @@ type Probe struct {
 	// next is when the next is due, if nothing happens, and interval the time that comes before it.
 	next     time.Time
 	interval time.Duration
+
+	intervals *Intervals
 }
 
 // Get returns the probe of a run, and makes one, due at first, where there is none.
@@ -55,7 +62,7 @@ func (p *Probes) Get(key types.NamespacedName, member, run string, first time.Ti
 	if have := p.of[key][member]; have != nil && have.run == run {
 		return have
 	}
-	made := &Probe{run: run, next: first}
+	made := &Probe{run: run, next: first, intervals: &p.Intervals}
 	p.of[key][member] = made
 	return made
 }
@@ -89,7 +96,7 @@ func (p *Probes) Forget(key types.NamespacedName) {
 // Due is how long it is until the next probe: sooner if the pods are not those of the last one any more.
 func (p *Probe) Due(pods v1alpha1.PodCounts, now time.Time) time.Duration {
 	next := p.next
-	if sooner := p.at.Add(minProbeInterval); !p.at.IsZero() && pods != p.pods && sooner.Before(next) {
+	if sooner := p.at.Add(p.intervals.Min); !p.at.IsZero() && pods != p.pods && sooner.Before(next) {
 		next = sooner
 	}
 	return next.Sub(now)
@@ -97,8 +104,8 @@ func (p *Probe) Due(pods v1alpha1.PodCounts, now time.Time) time.Duration {
 
 // Done notes a probe. While nothing changes they come ever more rarely.
 func (p *Probe) Done(pods v1alpha1.PodCounts, now time.Time) {
-	if p.interval = min(2*p.interval, maxProbeInterval); p.interval == 0 || pods != p.pods {
-		p.interval = probeInterval
+	if p.interval = min(2*p.interval, p.intervals.Max); p.interval == 0 || pods != p.pods {
+		p.interval = p.intervals.Default
 	}
 	p.pods, p.at, p.next = pods, now, now.Add(p.interval)
 }

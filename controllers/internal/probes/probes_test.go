@@ -28,7 +28,7 @@ func TestProbesComeEverMoreRarely(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-			var all Probes
+			all := Probes{Intervals: DefaultIntervals()}
 			var got []int
 			pods := v1alpha1.PodCounts{Desired: 100}
 			for second := range 200 {
@@ -38,7 +38,7 @@ func TestProbesComeEverMoreRarely(t *testing.T) {
 						pods.Ready++
 					}
 				}
-				p := all.Get(types.NamespacedName{Name: "n"}, "m", "run", now.Add(First))
+				p := all.Get(types.NamespacedName{Name: "n"}, "m", "run", now.Add(all.Intervals.First))
 				if p.Due(pods, now) <= 0 {
 					got = append(got, second)
 					p.Done(pods, now)
