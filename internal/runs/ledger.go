@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -48,7 +49,7 @@ func (l Ledger) Ended(id string) bool {
 }
 
 // Keepers are the members that keep what is wanted: those that have run it, or may have begun to, and that
-// were chosen for it or have done so since anything else was begun.
+// were chosen for it or have done so since anything else was begun. They are in the order in which they were chosen.
 func (l Ledger) Keepers(w Wanted, chosen []string) []string {
 	since := 0
 	for i := range l {
@@ -63,6 +64,13 @@ func (l Ledger) Keepers(w Wanted, chosen []string) []string {
 			names = append(names, name)
 		}
 	}
+	place := func(name string) int {
+		if i := slices.Index(chosen, name); i >= 0 {
+			return i
+		}
+		return len(chosen)
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
 	return names
 }
 

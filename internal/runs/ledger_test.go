@@ -40,6 +40,28 @@ func TestLedger(t *testing.T) {
 	}
 }
 
+// Otherwise a placement would be told anew, in another order, once its runs have begun.
+func TestKeepersStayInTheOrderOfThePlacement(t *testing.T) {
+	current := func(cluster string) v1alpha1.Run {
+		run := on(cluster, cluster, v1alpha1.RunRunning)
+		run.Digest = "1"
+		return run
+	}
+	l := runs.Ledger{current("alpine"), current("basalt"), current("cinder"), current("dolomite")}
+	cases := map[string]struct{ chosen, want []string }{
+		"as they were chosen":         {[]string{"dolomite", "cinder", "basalt", "alpine"}, []string{"dolomite", "cinder", "basalt", "alpine"}},
+		"those not chosen come after": {[]string{"cinder"}, []string{"cinder", "alpine", "basalt", "dolomite"}},
+		"none chosen":                 {nil, []string{"alpine", "basalt", "cinder", "dolomite"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, l.Keepers(runs.Wanted{Digest: "1"}, c.chosen)); diff != "" {
+				t.Errorf("keepers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestLedgerForgetsOnlyWhatHasEnded(t *testing.T) {
 	var l runs.Ledger
 	l = l.Add(on("quiet", "quiet", v1alpha1.RunSucceeded), runs.Limits{})
