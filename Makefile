@@ -34,7 +34,7 @@ RUN ?=
 # BENCH is the flags of the measurement of the whole system: make bench-fleet BENCH='-n 1000 -runs 3'
 BENCH ?=
 # PROCS is how many processes share the controllers' tests. Each has API servers of its own, and mostly waits.
-PROCS ?= 3
+PROCS ?= 4
 # KUBECTL is the machine's own, else the one inside the test-cluster program.
 KUBECTL ?= $(or $(shell command -v kubectl),$(BIN)/testcluster kubectl)
 

@@ -60,31 +60,30 @@ func (c *crasher) acted(where string) func(*http.Request) bool {
 	}
 }
 
-var _ = Describe("MiniFleet, killed after any of its writes,", Ordered, func() {
-	var (
-		w     *world
-		end   *crasher
-		toHub *gate
-	)
-	BeforeAll(func(ctx SpecContext) {
-		end = &crasher{}
-		toHub = newGate(labs.Cluster("hub"))
+// crashWorld is a world whose hub and members are reached through proxies, so that MiniFleet can be killed after any
+// of its writes.
+func crashWorld(ctx context.Context) (w *world, end *crasher, toHub *gate) {
+	GinkgoHelper()
+	end, toHub = &crasher{}, newGate(labs.Cluster("hub"))
+	Expect(minifleet.Kill()).To(Succeed())
+	startMinifleet(toHub.kubeconfig())
+	DeferCleanup(func() {
 		Expect(minifleet.Kill()).To(Succeed())
-		startMinifleet(toHub.kubeconfig())
-		DeferCleanup(func() {
-			Expect(minifleet.Kill()).To(Succeed())
-			startMinifleet(labs.Cluster("hub").Kubeconfig())
-		})
-		w = newWorld(ctx)
-		toHub.onWrite(end.acted("hub"))
-		for _, cluster := range []string{"alpine", "basalt"} {
-			g := newGate(labs.Cluster(cluster))
-			w.register(ctx, cluster, g.kubeconfig())
-			g.onWrite(end.acted(cluster))
-		}
+		startMinifleet(labs.Cluster("hub").Kubeconfig())
 	})
+	w = newWorld(ctx)
+	toHub.onWrite(end.acted("hub"))
+	for _, cluster := range []string{"alpine", "basalt"} {
+		g := newGate(labs.Cluster(cluster))
+		w.register(ctx, cluster, g.kubeconfig())
+		g.onWrite(end.acted(cluster))
+	}
+	return w, end, toHub
+}
 
+var _ = Describe("MiniFleet, killed after any of its writes,", func() {
 	It("runs every MiniCluster once, with one key", func(ctx SpecContext) {
+		w, end, toHub := crashWorld(ctx)
 		created := create(ctx, w, "run", mostWrites)
 		writes := killAfterEach(ctx, end, toHub, created, func(f *v1alpha1.FleetMiniCluster) error {
 			return hub.Create(ctx, f)
@@ -97,6 +96,7 @@ var _ = Describe("MiniFleet, killed after any of its writes,", Ordered, func() {
 	})
 
 	It("replaces every live run once", func(ctx SpecContext) {
+		w, end, toHub := crashWorld(ctx)
 		created := create(ctx, w, "replace", 24)
 		end.arm("", 0)
 		for _, f := range created {
@@ -127,6 +127,7 @@ var _ = Describe("MiniFleet, killed after any of its writes,", Ordered, func() {
 	})
 
 	It("removes every MiniCluster completely", func(ctx SpecContext) {
+		w, end, toHub := crashWorld(ctx)
 		created := create(ctx, w, "remove", 24)
 		end.arm("", 0)
 		for _, f := range created {

@@ -69,7 +69,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		Dir: filepath.Join(workDir, "lab"), Clusters: specs, Progress: func(s string) { GinkgoWriter.Println(s) },
 	})
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() error { return labs.Stop() })
+	DeferCleanup(func() error { return labs.Kill() })
 
 	hub = clientOf(labs.Cluster("hub"))
 	for _, name := range []string{"alpine", "basalt"} {
@@ -89,8 +89,10 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	minifleet = &lab.Process{
 		Name: "controller", Path: self,
 		Args: []string{"controller", "--kubeconfig", hubKubeconfig, "--namespace", managerNamespace, "--leader-elect=false",
-			"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--workers", "8", "--follow-interval", "2s"},
-		Env:     []string{beMinifleet + "=1"},
+			"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--workers", "8", "--follow-interval", "2s",
+			"--interval-scale", "0.2"},
+		// Silence is noticed within 4 seconds, not 15.
+		Env:     []string{beMinifleet + "=1", "HTTP2_READ_IDLE_TIMEOUT_SECONDS=2", "HTTP2_PING_TIMEOUT_SECONDS=2"},
 		PidsDir: filepath.Join(workDir, "pids"), LogsDir: filepath.Join(workDir, "logs"),
 	}
 	DeferCleanup(func() error { return minifleet.Kill() })

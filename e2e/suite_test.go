@@ -63,7 +63,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		Dir: filepath.Join(workDir, "lab"), Clusters: specs, Progress: func(s string) { GinkgoWriter.Println(s) },
 	})
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() error { return fleet.Stop() })
+	DeferCleanup(func() error { return fleet.Kill() })
 
 	git, err = lab.NewGitServer(filepath.Join(workDir, "repositories"))
 	Expect(err).NotTo(HaveOccurred())

@@ -107,7 +107,7 @@ func newFleet(t *testing.T) *fleet {
 	}
 	f.lab, err = lab.Start(context.WithoutCancel(t.Context()), lab.Options{Dir: filepath.Join(f.dir, "lab"), Clusters: specs})
 	check(t, err)
-	t.Cleanup(func() { _ = f.lab.Stop() })
+	t.Cleanup(func() { _ = f.lab.Kill() })
 	t.Cleanup(func() {
 		f.killHubs()
 		for _, p := range f.hubs {

@@ -120,9 +120,14 @@ func (l *Lab) Cluster(name string) *Cluster {
 
 // Stop stops every process of the lab and waits until they have ended. It may be called more than once.
 // The files stay. Clusters that stand in are left alone.
-func (l *Lab) Stop() error {
+func (l *Lab) Stop() error { return l.end((*Process).Stop) }
+
+// Kill is Stop for a lab whose files nobody needs any more: API servers take seconds to stop in good order.
+func (l *Lab) Kill() error { return l.end((*Process).Kill) }
+
+func (l *Lab) end(end func(*Process) error) error {
 	l.stopOnce.Do(func() {
-		// What depends on something stops first: clients of the API servers, API servers, etcd.
+		// What depends on something ends first: clients of the API servers, API servers, etcd.
 		var clients, servers []*Process
 		for _, cluster := range l.clusters {
 			for component, process := range cluster.processes() {
@@ -133,9 +138,9 @@ func (l *Lab) Stop() error {
 				}
 			}
 		}
-		l.stopErr = errors.Join(stopProcesses(clients), stopProcesses(servers))
+		l.stopErr = errors.Join(endProcesses(clients, end), endProcesses(servers, end))
 		if l.etcd != nil {
-			l.stopErr = errors.Join(l.stopErr, l.etcd.Stop())
+			l.stopErr = errors.Join(l.stopErr, end(l.etcd))
 		}
 	})
 	return l.stopErr

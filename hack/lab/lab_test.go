@@ -46,7 +46,7 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer func() {
-		if err := shared.Stop(); err != nil {
+		if err := shared.Kill(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}()

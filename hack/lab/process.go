@@ -204,12 +204,12 @@ func (p *Process) bindConflict() bool {
 	return !p.Running() && strings.Contains(p.LogTail(), "address already in use")
 }
 
-// stopProcesses stops all of them at once.
-func stopProcesses(processes []*Process) error {
+// endProcesses ends all of them at once.
+func endProcesses(processes []*Process, end func(*Process) error) error {
 	errs := make([]error, len(processes))
 	var group sync.WaitGroup
 	for i, process := range processes {
-		group.Go(func() { errs[i] = process.Stop() })
+		group.Go(func() { errs[i] = end(process) })
 	}
 	group.Wait()
 	return errors.Join(errs...)
