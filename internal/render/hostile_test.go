@@ -50,10 +50,14 @@ func TestHostileValues(t *testing.T) {
 			exempt[suffix] = true
 			continue
 		}
+		before, err := renderFiles(*hostileBaseFor(path))
+		if err != nil {
+			t.Fatalf("%s: before it is set: %v", path, err)
+		}
 		for i, value := range hostileValues {
-			in, before, after := hostileSpec(t, path, value)
+			in, after := hostileSpec(path, value)
 			if in == nil {
-				in, before, after = hostileSpec(t, path, "/x"+value) // where only an absolute path is taken
+				in, after = hostileSpec(path, "/x"+value) // where only an absolute path is taken
 			}
 			if in == nil || maps.Equal(before, after) {
 				continue // refused, or no file of the pods has it
@@ -78,27 +82,28 @@ func TestHostileValues(t *testing.T) {
 	}
 }
 
-// hostileSpec is a spec with the value at the path, and the files of its pods without and with it. The
-// spec is nil if validation refuses it.
-func hostileSpec(t *testing.T, path, value string) (s *spec, before, after map[string]string) {
-	t.Helper()
-	s = hostileBase()
+// hostileBaseFor is the spec in which a path is set, before it is.
+func hostileBaseFor(path string) *spec {
+	s := hostileBase()
 	if need := bySuffix(needs, path); need != nil {
 		need(s)
 	}
-	before, err := renderFiles(*s)
-	if err != nil {
-		t.Fatalf("%s: before it is set: %v", path, err)
-	}
+	return s
+}
+
+// hostileSpec is a spec with the value at the path, and the files of its pods. It is nil if validation refuses it.
+func hostileSpec(path, value string) (s *spec, files map[string]string) {
+	s = hostileBaseFor(path)
 	eachString(reflect.ValueOf(s).Elem(), "spec", func(at string, set func(string)) {
 		if at == path {
 			set(value)
 		}
 	})
-	if after, err = renderFiles(*s); err != nil {
-		return nil, nil, nil
+	files, err := renderFiles(*s)
+	if err != nil {
+		return nil, nil
 	}
-	return s, before, after
+	return s, files
 }
 
 func checkHostile(t *testing.T, s spec, tomlBefore, tomlAfter string) {

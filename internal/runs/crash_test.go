@@ -162,6 +162,7 @@ func (s story) tries(upTo int) int {
 func TestCrashesStartNothingTwice(t *testing.T) {
 	for name, s := range stories {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s.explore(t, faults{}, func(w *world) {
 				for id, n := range w.created {
 					if n > 1 {
@@ -190,6 +191,7 @@ func TestCrashesStartNothingTwice(t *testing.T) {
 func TestStaleRequestsRunNothing(t *testing.T) {
 	for name, s := range stories {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s.explore(t, faults{stale: true, deletedByOthers: len(s) == 1}, func(w *world) {
 				for id, n := range w.executed {
 					if n > 1 && !s.suspends() {
@@ -242,6 +244,7 @@ func TestEverythingConverges(t *testing.T) {
 	for name, s := range stories {
 		for title, f := range map[string]faults{"crashes": {}, "stale requests": {stale: true}, "Jobs deleted by others": {deletedByOthers: true}} {
 			t.Run(name+", "+title, func(t *testing.T) {
+				t.Parallel()
 				s.explore(t, f, func(w *world) { converges(t, s, w) })
 			})
 		}
