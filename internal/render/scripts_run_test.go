@@ -134,11 +134,11 @@ func (p *pod) read(name string) string {
 
 // command is one of the pod's scripts. The time limit only ends a script that hangs.
 func (p *pod) command(script string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	p.t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, "bash", p.path("flux_operator/"+script))
 	cmd.Dir, cmd.Env = p.path("work"), p.env
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = time.Minute // what a script has left in the background may need it on a busy machine
 	return cmd
 }
 
