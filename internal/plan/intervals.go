@@ -15,15 +15,8 @@ type Intervals struct {
 	Move time.Duration
 }
 
-const (
-	// Soon is for what is known to have changed in this reconciliation.
-	Soon = 100 * time.Millisecond
-	// FailedInterval, DeletingInterval, waitInterval and moveInterval are the default intervals.
-	FailedInterval   = 10 * time.Second
-	DeletingInterval = 2 * time.Second
-	waitInterval     = time.Minute
-	moveInterval     = 15 * time.Second
-)
+// Soon is after how long a FleetMiniCluster is reconciled again of which it is known that more is to be done.
+const Soon = 100 * time.Millisecond
 
 // roomTimeout is how long a placement waits for what a member has free to be known for the first time, from when the hub
 // began to connect it, or, after it was lost, from when it was connected again.
@@ -31,7 +24,7 @@ const roomTimeout = 10 * time.Second
 
 // DefaultIntervals are those of a Snapshot that has none.
 func DefaultIntervals() Intervals {
-	return Intervals{Failed: FailedInterval, Deleting: DeletingInterval, Wait: waitInterval, Move: moveInterval}
+	return Intervals{Failed: 10 * time.Second, Deleting: 2 * time.Second, Wait: time.Minute, Move: 15 * time.Second}
 }
 
 // Scale multiplies all of them.
