@@ -1,0 +1,106 @@
+package plan_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/grant"
+	"github.com/minifleet/minifleet/internal/plan"
+	"github.com/minifleet/minifleet/internal/queue"
+	"github.com/minifleet/minifleet/internal/rollup"
+	"github.com/minifleet/minifleet/internal/runs"
+)
+
+// A run begins when all that it references can be had on its member.
+func TestReferences(t *testing.T) {
+	missing := &rollup.Problem{Reason: v1alpha1.ReasonReferenceMissing, Message: "there is no Secret input"}
+	cases := map[string]struct {
+		references *plan.References
+		reads      []plan.Fact
+		begins     bool
+		awaits     bool
+	}{
+		"not read":         {reads: []plan.Fact{plan.ReadReferences}},
+		"all can be had":   {references: &plan.References{}, begins: true},
+		"one is not there": {references: &plan.References{Missing: missing}, awaits: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := MakeObject("run").Obj()
+			f.Spec.MiniCluster.Containers[0].Volumes = map[string]fluxv1alpha2.ContainerVolume{"input": {SecretName: "input", Path: "/input"}}
+			s := MakeSnapshot(f, MakeMember("alpine"))
+			anyRoom(s)
+			s.Queue.Reserved["alpine"] = queue.Reservation{Gang: gang(2)}
+			observed(s, "alpine", none())
+			fact(s, "alpine", func(f *plan.Facts) { f.References = c.references })
+			round, reads := plan.Next(s, decided(t, s), nil)
+			alpine := target(t, &round)
+			if diff := cmp.Diff(c.reads, reads.Members["alpine"]); diff != "" {
+				t.Error(diff)
+			}
+			if begins := len(round.Changed) > 0; begins != c.begins || alpine.AwaitsReferences != c.awaits || (alpine.Failure() == missing) != c.awaits {
+				t.Errorf("begins: %t, awaits: %t, failure: %+v", begins, alpine.AwaitsReferences, alpine.Failure())
+			}
+		})
+	}
+}
+
+// A Job that claims to be a run of another member is not adopted, unless that member is not registered any more: the
+// same cluster, it may be, was registered under another name.
+func TestJobsThatClaimAnotherMembersRun(t *testing.T) {
+	cases := map[string]struct {
+		line *RunWrapper
+		want []string // members on which a run is live then
+	}{
+		"nobody's":                     {MakeRun("cc", "cobalt", v1alpha1.RunSucceeded), []string{"alpine"}},
+		"another member's":             {MakeRun("bb", "basalt", v1alpha1.RunRunning), []string{"basalt"}},
+		"a member's that is no longer": {MakeRun("bb", "cobalt", v1alpha1.RunRunning), []string{"alpine"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := MakeSnapshot(MakeObject("run").Everywhere().Runs(c.line).Placed("alpine").Obj(), MakeMember("alpine"), MakeMember("basalt").Unreachable(0))
+			anyRoom(s)
+			observed(s, "alpine", MakeJob("bb").Running().Observation())
+			round := next(t, s, decided(t, s))
+			if diff := cmp.Diff(c.want, round.Ledger.Live()); diff != "" {
+				t.Error(diff)
+			}
+			if failed := target(t, round).Failure() != nil; failed != (c.want[0] != "alpine") {
+				t.Errorf("failure: %+v", target(t, round).Failure())
+			}
+		})
+	}
+}
+
+// An override that is wrong starts nothing, and lets what has begun without it go on.
+func TestOverridesThatAreWrong(t *testing.T) {
+	cases := map[string]struct {
+		object *ObjectWrapper
+		job    *plan.Observation
+		want   runs.Step
+	}{
+		"to begin":  {MakeObject("run"), none(), runs.Step{Reason: v1alpha1.ReasonInvalidOverride}},
+		"to create": {MakeObject("run").Runs(MakeRun("aa", "alpine", v1alpha1.RunStarting)), none(), runs.Step{Reason: v1alpha1.ReasonInvalidOverride}},
+		"it runs":   {MakeObject("run").Runs(MakeRun("aa", "alpine", v1alpha1.RunRunning)), MakeJob("aa").Running().Observation(), runs.Step{}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			c.object.Spec.Placement.Overrides = []v1alpha1.ClusterOverride{{Name: "wrong", Patches: []v1alpha1.JSONPatch{{
+				Op: v1alpha1.PatchReplace, Path: "/nothing/there", Value: &apiextensionsv1.JSON{Raw: []byte("1")},
+			}}}}
+			s := MakeSnapshot(c.object.Placed("alpine").Obj(), MakeMember("alpine"))
+			s.Grants = &grant.Set{}
+			anyRoom(s)
+			observed(s, "alpine", c.job)
+			round := next(t, s, decided(t, s))
+			alpine := target(t, round)
+			if alpine.Step.Action != runs.Nothing || alpine.Step.Reason != c.want.Reason || len(round.Due()) > 0 {
+				t.Errorf("%+v", alpine.Step)
+			}
+		})
+	}
+}
