@@ -50,8 +50,8 @@ func (d *Decision) overdue(s *Snapshot, reads *Reads) map[string]eviction.Evicti
 	}
 	for _, name := range d.Ledger.Live() {
 		m, run := s.member(name), d.Ledger.Last(name)
-		if _, evicted := d.Evictions[name]; evicted || !d.Wanted.IsCurrent(run) || m == nil || !m.Connection.Connected {
-			continue // what is not known is no reason
+		if _, evicted := d.Evictions[name]; evicted || !d.Wanted.IsCurrent(run) || m == nil || !m.Connection.Connected || otherCluster(run, m.Connection.UID) != nil {
+			continue // what is not known is no reason, nor is what another cluster says
 		}
 		facts := s.Facts[name]
 		if facts.Cached == nil {

@@ -43,9 +43,11 @@ func Restore(f *v1alpha1.FleetMiniCluster, spec *v1alpha1.PlacementSpec, labels 
 		if line.Health == v1alpha1.Suspended && line.Reason == v1alpha1.ReasonInsufficientCapacity {
 			continue // it waits to be resumed
 		}
-		out.Reservations[member] = queue.Reservation{
-			Run: ledger.Last(member).ID, Gang: overriddenGang(f, spec, labels[member], gang), Succeeded: int(line.Pods.Succeeded),
+		own := overriddenGang(f, spec, labels[member], gang)
+		if line.Pods.Desired > 0 {
+			own.Size = int(line.Pods.Desired) // as its Job was last seen: it may wait to be larger
 		}
+		out.Reservations[member] = queue.Reservation{Run: ledger.Last(member).ID, Gang: own, Succeeded: int(line.Pods.Succeeded)}
 	}
 	return out
 }
