@@ -35,6 +35,8 @@ RUN ?=
 BENCH ?=
 # PROCS is how many processes share the controllers' tests. Each has API servers of its own, and mostly waits.
 PROCS ?= 4
+# E2E_PROCS is how many share the end-to-end tests.
+E2E_PROCS ?= 2
 # KUBECTL is the machine's own, else the one inside the test-cluster program.
 KUBECTL ?= $(or $(shell command -v kubectl),$(BIN)/testcluster kubectl)
 
@@ -47,7 +49,7 @@ GINKGO := $(call tool,ginkgo,github.com/onsi/ginkgo/v2)
 
 # The race detector needs cgo and a C compiler. It is for what has goroutines of its own; elsewhere it
 # would cost a second build of everything and find nothing.
-RACE_PACKAGES := ./clusters/... ./gitsource/fetch/...
+RACE_PATTERN := ^$(MODULE)/(clusters|gitsource/fetch)(/|$$)
 HAVE_RACE = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null && echo yes)
 
 ##@ Build
@@ -123,33 +125,36 @@ verify: generate lint shellcheck ## Check that generated files, formatting, modu
 .PHONY: test
 test: test-unit test-cluster test-e2e ## Run everything that guards a change.
 
-# Test packages that start clusters are those that depend on hack/lab.
-packages_with_lab = go list -test -f '{{$$p := .ImportPath}}{{range .Deps}}{{if eq . "$(MODULE)/hack/lab"}}{{$$p}}{{end}}{{end}}' ./... \
-	| sed -n 's|\.test$$||p' | { grep -v '^$(MODULE)/e2e' || true; } | sort -u
+# Packages with tests, one a line, and after a space lab for those whose tests start clusters: they depend on hack/lab.
+test_packages = go list -test -f '{{if eq .Name "main"}}{{$$lab := ""}}{{range .Deps}}{{if eq . "$(MODULE)/hack/lab"}}{{$$lab = " lab"}}{{end}}{{end}}{{.ImportPath}}{{$$lab}}{{end}}' ./... \
+	| sed -nE 's/\.test( lab)?$$/\1/p'
 # RACE is -race if it can be had.
 RACE = $(if $(HAVE_RACE),-race,)
 
 .PHONY: test-unit
-test-unit: race-note shared-note ## Run the tests that need no cluster: seconds.
-	@lab=$$($(packages_with_lab)); race=$$(go list $(RACE_PACKAGES)); all=$$(go list ./... | { grep -v '^$(MODULE)/e2e' || true; }); \
-		go test $$(comm -23 <(sort <<<"$$all") <(sort -u <<<"$$lab"$$'\n'"$$race")); \
-		racy=$$(comm -23 <(sort <<<"$$race") <(sort <<<"$$lab")); \
-		[ -z "$$racy" ] || go test $(RACE) $$racy
-	@go test -C hack/bench ./...
+test-unit: race-note shared-note ## Run the tests that need no cluster: less than a minute.
+	@# All at once: each ends with packages that mostly wait.
+	@unit=$$($(test_packages) | { grep -v ' lab$$' || true; }); failed=0; \
+		go test $$(grep -vE '$(RACE_PATTERN)' <<<"$$unit") & plain=$$!; \
+		go test $(RACE) $$(grep -E '$(RACE_PATTERN)' <<<"$$unit") & racy=$$!; \
+		go test -C hack/bench ./... || failed=1; \
+		wait $$plain || failed=1; wait $$racy || failed=1; exit $$failed
 
 .PHONY: test-cluster
 test-cluster: shared-note $(GINKGO) bin/testcluster build ## Run the tests of single parts against real API servers.
 	$(GINKGO) run --procs $(PROCS) --timeout 20m --silence-skips --succinct --randomize-all $(if $(ORDER),--seed $(ORDER)) $(if $(FOCUS),--focus '$(FOCUS)') ./controllers
-	@go test -p 1 -timeout 20m $$($(packages_with_lab) | { grep -v '/controllers$$' || true; })
+	@go test -p 1 -timeout 20m $$($(test_packages) | sed -n 's/ lab$$//p' | grep -vE '^$(MODULE)/(controllers|e2e(/.*)?)$$')
 
 .PHONY: test-race
 test-race: race-note bin/testcluster build ## Run the controllers' tests with the race detector, which takes them twice as long.
 	go test -timeout 30m $(RACE) ./controllers/...
 
 .PHONY: test-e2e
-test-e2e: shared-note bin/testcluster build ## Run the end-to-end tests of the whole system.
-	@# Two packages at once: each has a fleet of its own, and mostly waits.
-	@if [ -d e2e ]; then go test -p 2 -timeout 20m $(if $(E2E),-run '$(E2E)' -v) ./e2e/...; fi
+test-e2e: shared-note $(GINKGO) bin/testcluster build ## Run the end-to-end tests of the whole system.
+	@# Both at once: each has a fleet of its own, and mostly waits.
+	@go test -timeout 20m $(if $(E2E),-run '$(E2E)' -v) ./e2e/soak & soak=$$!; failed=0; \
+		$(GINKGO) run --procs $(E2E_PROCS) --timeout 20m --silence-skips --succinct --randomize-all $(if $(ORDER),--seed $(ORDER)) $(if $(E2E),--focus '$(E2E)') ./e2e || failed=1; \
+		wait $$soak || failed=1; exit $$failed
 
 .PHONY: soak
 soak: bin/testcluster build ## Play random schedules of faults and edits for DURATION, beginning with SEED.

@@ -191,7 +191,10 @@ func startController(binary, kubeconfig string) {
 	controller = &lab.Process{
 		Name: "controller", Path: binary,
 		Args: []string{"controller", "--kubeconfig", kubeconfig, "--namespace", managerNamespace,
-			"--leader-elect=false", "--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--log-level", "debug"},
+			"--leader-elect=false", "--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--log-level", "debug",
+			"--interval-scale", "0.2"},
+		// Silence is noticed within 4 seconds, not 15.
+		Env:     []string{"HTTP2_READ_IDLE_TIMEOUT_SECONDS=2", "HTTP2_PING_TIMEOUT_SECONDS=2"},
 		PidsDir: filepath.Join(workDir, "pids"), LogsDir: filepath.Join(workDir, "logs"),
 	}
 	Expect(controller.Start()).To(Succeed())
