@@ -12,29 +12,29 @@ import (
 )
 
 var _ = Describe("A MiniCluster with cleanup", func() {
-	It("leaves nothing on its member, keeps its result, and does not run again", func(ctx SpecContext) {
+	It("has nothing left on its member, keeps its result, and does not run again", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
-		f := w.fmc("tidy", brief)
+		f := w.fmc("cleaned", brief)
 		f.Spec.MiniCluster.Cleanup = true
 		f.Spec.MiniCluster.Services = []fluxv1alpha2.MiniClusterContainer{{Name: "database", Image: "example.org/database"}}
 		Expect(hub.Create(ctx, f)).To(Succeed())
 		Eventually(func(g Gomega) {
 			for _, list := range []client.ObjectList{&batchv1.JobList{}, &corev1.PodList{}, &corev1.ServiceList{}, &corev1.SecretList{}, &corev1.ConfigMapList{}} {
-				g.Expect(admins["alpine"].List(ctx, list, client.InNamespace(w.name), client.MatchingLabels{v1alpha1.LabelOwner: "tidy"})).To(Succeed())
+				g.Expect(admins["alpine"].List(ctx, list, client.InNamespace(w.name), client.MatchingLabels{v1alpha1.LabelOwner: "cleaned"})).To(Succeed())
 				g.Expect(list).To(HaveField("Items", BeEmpty()))
 			}
-			g.Expect(w.line(ctx, "tidy")).To(Equal("True Succeeded Synced Healthy 1/1"))
+			g.Expect(w.line(ctx, "cleaned")).To(Equal("True Succeeded Synced Healthy 1/1"))
 		}).Should(Succeed())
-		Expect(w.get(ctx, "tidy").Status.Runs).To(HaveLen(1))
-		before := written("alpine")
-		Consistently(w.line).WithArguments(ctx, "tidy").Should(Equal("True Succeeded Synced Healthy 1/1"))
-		Expect(written("alpine")).To(Equal(before), "what was cleaned up is not put back")
+		Expect(w.get(ctx, "cleaned").Status.Runs).To(HaveLen(1))
+		before := writesTo("alpine")
+		Consistently(w.line).WithArguments(ctx, "cleaned").Should(Equal("True Succeeded Synced Healthy 1/1"))
+		Expect(writesTo("alpine")).To(Equal(before), "what was cleaned up is not put back")
 		Expect(jobsMade("alpine", w.name)).To(Equal(1))
 
 		By("running it again")
 		Eventually(func() error {
-			f := w.get(ctx, "tidy")
+			f := w.get(ctx, "cleaned")
 			f.Annotations = map[string]string{v1alpha1.AnnotationRerunAt: "again"}
 			return hub.Update(ctx, f)
 		}).Should(Succeed())

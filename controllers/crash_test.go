@@ -62,9 +62,9 @@ func (c *crasher) acted(where string) func(*http.Request) bool {
 
 // crashWorld is a world whose hub and members are reached through proxies, so that MiniFleet can be killed after any
 // of its writes.
-func crashWorld(ctx context.Context) (w *world, end *crasher, toHub *gate) {
+func crashWorld(ctx context.Context) (w *world, end *crasher, toHub *apiProxy) {
 	GinkgoHelper()
-	end, toHub = &crasher{}, newGate(labs.Cluster("hub"))
+	end, toHub = &crasher{}, newAPIProxy(labs.Cluster("hub"))
 	Expect(minifleet.Kill()).To(Succeed())
 	startMinifleet(toHub.kubeconfig())
 	DeferCleanup(func() {
@@ -74,7 +74,7 @@ func crashWorld(ctx context.Context) (w *world, end *crasher, toHub *gate) {
 	w = newWorld(ctx)
 	toHub.onWrite(end.acted("hub"))
 	for _, cluster := range []string{"alpine", "basalt"} {
-		g := newGate(labs.Cluster(cluster))
+		g := newAPIProxy(labs.Cluster(cluster))
 		w.register(ctx, cluster, g.kubeconfig())
 		g.onWrite(end.acted(cluster))
 	}
@@ -136,13 +136,13 @@ var _ = Describe("MiniFleet, killed after any of its writes,", func() {
 		for _, f := range created {
 			Eventually(func() bool { return complete(fmcIn(ctx, f.Namespace, f.Name)) }).Should(BeTrue(), "%s", f.Namespace)
 		}
-		gone := func(f *v1alpha1.FleetMiniCluster) bool { return f.UID == "" }
+		removed := func(f *v1alpha1.FleetMiniCluster) bool { return f.UID == "" }
 		writes := killAfterEach(ctx, end, toHub, created, func(f *v1alpha1.FleetMiniCluster) error {
 			return hub.Delete(ctx, f)
-		}, gone)
+		}, removed)
 		Expect(writes).To(BeNumerically(">=", 11), "the counter has missed writes") // 10 objects and the finalizer
 		for _, f := range created[:writes+1] {
-			Eventually(func() bool { return gone(fmcIn(ctx, f.Namespace, f.Name)) }).Should(BeTrue(), "%s", f.Namespace)
+			Eventually(func() bool { return removed(fmcIn(ctx, f.Namespace, f.Name)) }).Should(BeTrue(), "%s", f.Namespace)
 			expectNothingLeft(ctx, f.Namespace)
 			Expect(jobsMade("alpine", f.Namespace)+jobsMade("basalt", f.Namespace)).To(Equal(2), "%s", f.Namespace)
 		}
@@ -175,7 +175,7 @@ func complete(f *v1alpha1.FleetMiniCluster) bool {
 // killAfterEach does something about the k-th object and kills MiniFleet after its k-th write about it,
 // for k = 1, 2, 3, ... until it gets through without. What was interrupted goes on at each new start, while
 // the next one is interrupted. It returns after how many writes MiniFleet was killed.
-func killAfterEach(ctx context.Context, end *crasher, toHub *gate, objects []*v1alpha1.FleetMiniCluster,
+func killAfterEach(ctx context.Context, end *crasher, toHub *apiProxy, objects []*v1alpha1.FleetMiniCluster,
 	do func(*v1alpha1.FleetMiniCluster) error, through func(*v1alpha1.FleetMiniCluster) bool,
 ) int {
 	GinkgoHelper()

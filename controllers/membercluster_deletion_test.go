@@ -27,7 +27,7 @@ import (
 const isDone = "True Succeeded Synced Healthy 1/1"
 
 var _ = Describe("A member that is deleted with deletionPolicy Block", func() {
-	It("waits for its live run, then leaves nothing there, and results stay", func(ctx SpecContext) {
+	It("waits for its live run, then has nothing left there, and results stay", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig(), onDeletion(v1alpha1.DeletionBlock))
 		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig(), comesLater)
@@ -116,7 +116,7 @@ var _ = Describe("A member that is deleted with deletionPolicy Block", func() {
 		Eventually(w.drainedMessage).WithArguments(ctx, "away").Should(And(
 			HavePrefix("the member cannot be reached (Unreachable), and of what was live there it is not known whether it still is: 1 run is live: "+w.name+"/live"),
 			HaveSuffix("set spec.deletionPolicy: Orphan to leave everything there as it is")))
-		By("declaring the run gone, so that only objects are left")
+		By("giving the run up, so that only objects are left")
 		Eventually(func() error {
 			f := w.get(ctx, "live")
 			f.Annotations = map[string]string{v1alpha1.AnnotationRunGone: f.Status.Runs[0].ID}
@@ -207,7 +207,7 @@ var _ = Describe("A member that is deleted with deletionPolicy Drain", func() {
 
 var _ = Describe("A run that is just about to begin on a member that is deleted", Ordered, func() {
 	It("is waited for", func(ctx SpecContext) {
-		g := newGate(labs.Cluster("hub"))
+		g := newAPIProxy(labs.Cluster("hub"))
 		slow := &slowTransport{next: g.target.Load().transport, asked: make(chan struct{}), answer: make(chan struct{})}
 		g.target.Store(&target{host: g.target.Load().host, transport: slow})
 		Expect(minifleet.Kill()).To(Succeed())
@@ -220,8 +220,8 @@ var _ = Describe("A run that is just about to begin on a member that is deleted"
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig(), onDeletion(v1alpha1.DeletionBlock))
 		put(ctx, hub, secretIn(w.name, "token", travels))
 		slow.hold(fmt.Sprintf("/api/v1/namespaces/%s/secrets/token", w.name))
-		put(ctx, hub, w.using("late", "token"))
-		Eventually(slow.asked).Should(BeClosed(), "the pass has decided to begin, and looks at what the run needs")
+		put(ctx, hub, w.using("begins", "token"))
+		Eventually(slow.asked).Should(BeClosed(), "the reconciliation has decided to begin, and reads what the run needs")
 		Expect(hub.Delete(ctx, w.memberCluster(ctx, "a"))).To(Succeed())
 		Consistently(func(g Gomega) {
 			g.Expect(w.registered(ctx, "a")).To(BeTrue())
@@ -229,12 +229,12 @@ var _ = Describe("A run that is just about to begin on a member that is deleted"
 		}).WithTimeout(4 * time.Second).Should(Succeed())
 		close(slow.answer)
 		Eventually(w.drained).WithArguments(ctx, "a").Should(Equal("False RunsLive"))
-		w.podsRun(ctx, "late", "1/1")
+		w.podsRun(ctx, "begins", "1/1")
 		_, err := labs.Cluster("alpine").Release(ctx, w.name, "", 0)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(w.registered).WithArguments(ctx, "a").Should(BeFalse())
 		Expect(leftOn(ctx, "alpine", w.name)).To(BeEmpty())
-		Eventually(w.line).WithArguments(ctx, "late").Should(Equal(isDone))
+		Eventually(w.line).WithArguments(ctx, "begins").Should(Equal(isDone))
 	})
 })
 
@@ -298,7 +298,7 @@ var _ = Describe("A member that is deleted with deletionPolicy Orphan", func() {
 		w.single(ctx, "fails", func(f *v1alpha1.FleetMiniCluster) { f.Spec.Retries = 1 })
 		w.podsRun(ctx, "live", "1/1")
 		w.podsRun(ctx, "fails", "1/1")
-		w.suspend(ctx, "a", true) // so that the retry does not begin before the member is gone
+		w.suspend(ctx, "a", true) // so that the retry does not begin before the member is deleted
 		_, err := labs.Cluster("alpine").Release(ctx, w.name, v1alpha1.LabelOwner+"=fails", 3)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(w.runsOf).WithArguments(ctx, "fails").Should(Equal([]string{"a Failed"}))

@@ -21,8 +21,8 @@ var _ = Describe("A member", func() {
 		w := newWorld(ctx)
 		admin := labs.Cluster("alpine").Kubeconfig()
 		kubeconfigs := map[string]struct {
-			change func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo)
-			words  string
+			change  func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo)
+			message string
 		}{
 			"exec": {func(_ *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) {
 				u.Exec = &clientcmdapi.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "touch", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}
@@ -47,7 +47,7 @@ var _ = Describe("A member", func() {
 		}
 		for name, k := range kubeconfigs {
 			Eventually(w.reason).WithArguments(ctx, name).Should(Equal("False KubeconfigRefused"), name)
-			Expect(w.message(ctx, name)).To(ContainSubstring(k.words), name)
+			Expect(w.message(ctx, name)).To(ContainSubstring(k.message), name)
 		}
 	})
 
@@ -118,11 +118,11 @@ var _ = Describe("A member", func() {
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		w.run(ctx, "kept", held)
 		Eventually(w.line).WithArguments(ctx, "kept").Should(Equal("True Synced Synced Progressing 1/1"))
-		before := written("basalt")
+		before := writesTo("basalt")
 		w.secret(ctx, "a", labs.Cluster("basalt").Kubeconfig())
 		Eventually(w.reason).WithArguments(ctx, "a").Should(Equal("False WrongCluster"))
 		Eventually(w.on).WithArguments(ctx, "kept", "a").Should(Equal("Unknown Unknown"))
-		Consistently(written).WithArguments("basalt").Should(Equal(before))
+		Consistently(writesTo).WithArguments("basalt").Should(Equal(before))
 		w.secret(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		Eventually(w.on).WithArguments(ctx, "kept", "a").WithTimeout(30 * time.Second).Should(Equal("Synced Progressing"))
 		Expect(jobsMade("alpine", w.name)).To(Equal(1))
@@ -130,17 +130,17 @@ var _ = Describe("A member", func() {
 
 	It("whose address comes to lead to another cluster is refused at the next connection", func(ctx SpecContext) {
 		w := newWorld(ctx)
-		g := newGate(labs.Cluster("alpine"))
+		g := newAPIProxy(labs.Cluster("alpine"))
 		w.register(ctx, "a", g.kubeconfig())
 		w.run(ctx, "kept", held)
 		Eventually(w.line).WithArguments(ctx, "kept").Should(Equal("True Synced Synced Progressing 1/1"))
-		before := written("basalt")
-		g.lead(labs.Cluster("basalt"))
+		before := writesTo("basalt")
+		g.forwardTo(labs.Cluster("basalt"))
 		g.server.CloseClientConnections()
 		w.run(ctx, "not-there", brief) // something to write, at the worst moment
 		Eventually(w.reason).WithArguments(ctx, "a").Should(Equal("False WrongCluster"))
-		Consistently(written).WithArguments("basalt").Should(Equal(before))
-		g.lead(labs.Cluster("alpine"))
+		Consistently(writesTo).WithArguments("basalt").Should(Equal(before))
+		g.forwardTo(labs.Cluster("alpine"))
 		Eventually(w.on).WithArguments(ctx, "kept", "a").WithTimeout(30 * time.Second).Should(Equal("Synced Progressing"))
 		Eventually(w.line).WithArguments(ctx, "not-there").Should(Equal("True Succeeded Synced Healthy 1/1"))
 		Expect(jobsMade("alpine", w.name)).To(Equal(2))

@@ -16,7 +16,7 @@ import (
 var _ = Describe("Between hub and member", func() {
 	It("the reply to the creation of a Job may be lost", func(ctx SpecContext) {
 		w := newWorld(ctx)
-		g := newGate(labs.Cluster("alpine"))
+		g := newAPIProxy(labs.Cluster("alpine"))
 		var lost atomic.Int32
 		g.onWrite(func(req *http.Request) bool {
 			return req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/jobs") && lost.Add(1) == 1
@@ -70,7 +70,7 @@ var _ = Describe("Between hub and member", func() {
 		Expect(jobsMade("basalt", w.name)).To(Equal(1))
 	})
 
-	It("a run that ends while nobody hears is not repeated, not even when its Job is gone by then", func(ctx SpecContext) {
+	It("a run that ends while nobody hears is not repeated, not even when its Job no longer exists by then", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		proxy, kubeconfig := through(labs.Cluster("alpine"))
 		w.register(ctx, "a", kubeconfig)
@@ -87,8 +87,8 @@ var _ = Describe("Between hub and member", func() {
 		for _, name := range []string{"ends", "vanishes"} {
 			Eventually(func() int32 { return job(ctx, "alpine", w.name, name).Status.Succeeded }).Should(BeEquivalentTo(1))
 		}
-		gone := job(ctx, "alpine", w.name, "vanishes")
-		Expect(admins["alpine"].Delete(ctx, gone, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+		vanished := job(ctx, "alpine", w.name, "vanishes")
+		Expect(admins["alpine"].Delete(ctx, vanished, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 		Expect(proxy.SetMode(lab.Forward)).To(Succeed())
 		Eventually(w.line).WithArguments(ctx, "ends").Should(Equal("True Succeeded Synced Healthy 1/1"))
 		// Nobody can know how it ended: it counts as failed, and a person decides.

@@ -72,7 +72,7 @@ func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { ret
 var _ = Describe("A run whose pods do not become ready", func() {
 	const pending = "True Synced Synced Progressing 1/1"
 
-	It("tells the words of a quota while it holds, writes them once, and then tells no more of it", func(ctx SpecContext) {
+	It("tells the message of a quota while it holds, writes them once, and then tells no more of it", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.onAlpine(ctx, nil)
 		quota := w.quota(ctx, "1")
@@ -89,9 +89,9 @@ var _ = Describe("A run whose pods do not become ready", func() {
 		Expect(described).To(ContainSubstring("exceeded quota: few"))
 
 		By("asking again")
-		words, writes, asked := w.told(ctx, "many", "a"), w.statusWrites("many"), w.asked("events")
+		message, writes, asked := w.told(ctx, "many", "a"), w.statusWrites("many"), w.asked("events")
 		Eventually(w.asked).WithArguments("events").Should(BeNumerically(">=", asked+2))
-		Expect(w.told(ctx, "many", "a")).To(Equal(words))
+		Expect(w.told(ctx, "many", "a")).To(Equal(message))
 		Expect(w.statusWrites("many")).To(Equal(writes))
 
 		By("lifting the quota")
@@ -153,12 +153,12 @@ var _ = Describe("A run whose pods do not become ready", func() {
 			`^ImagePullBackOff: 0 of 3 pods ready; picture-0-\w{5} and 2 more: ImagePullBackOff: container picture: told to by the test$`))
 
 		By("the kubelet waiting before it tries again")
-		words, asked := w.told(ctx, "picture", "a"), w.asked("pods")
+		message, asked := w.told(ctx, "picture", "a"), w.asked("pods")
 		_, err := labs.Cluster("alpine").Tell(ctx, w.name, "job-name=picture", map[string]string{lab.AskWaiting: "ImagePullBackOff"})
 		Expect(err).NotTo(HaveOccurred())
 		writes := w.statusWrites("picture")
 		Eventually(w.asked).WithArguments("pods").Should(BeNumerically(">=", asked+2))
-		Expect(w.told(ctx, "picture", "a")).To(HavePrefix(strings.TrimSuffix(words, "told to by the test")))
+		Expect(w.told(ctx, "picture", "a")).To(HavePrefix(strings.TrimSuffix(message, "told to by the test")))
 		Expect(w.statusWrites("picture")).To(BeNumerically("<=", writes+1))
 
 		By("pulling it")
@@ -174,7 +174,7 @@ var _ = Describe("A run whose pods do not become ready", func() {
 		Expect(w.line(ctx, "picture")).To(Equal(pending))
 	})
 
-	It("tells that a container cannot start, in the member's words made harmless", func(ctx SpecContext) {
+	It("tells that a container cannot start, in the member's sanitized message", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		w.run(ctx, "evil", map[string]string{lab.AskHold: "true", lab.AskWaiting: "ApplyFailed"})
@@ -188,15 +188,15 @@ var _ = Describe("A run whose pods do not become ready", func() {
 		pod.Status.ContainerStatuses[0].State.Waiting.Message = "\x1b[31m\n" + strings.Repeat("long ", 1000)
 		Expect(admins["alpine"].Status().Patch(ctx, pod, client.MergeFrom(&pods.Items[0]))).To(Succeed())
 		Eventually(w.told).WithArguments(ctx, "evil", "a").Should(HavePrefix("PodsNotReady: 0 of 1 pods ready; evil-0-"))
-		words := w.told(ctx, "evil", "a")
-		Expect(words).To(ContainSubstring(": container evil: ApplyFailed: \uFFFD[31m long long"))
-		Expect(len(words)).To(BeNumerically("<=", 1000+len("PodsNotReady: ")))
+		message := w.told(ctx, "evil", "a")
+		Expect(message).To(ContainSubstring(": container evil: ApplyFailed: \uFFFD[31m long long"))
+		Expect(len(message)).To(BeNumerically("<=", 1000+len("PodsNotReady: ")))
 		Expect(w.events(ctx, "evil")).NotTo(ContainElement("ApplyFailed"))
 	})
 
 	It("is not lost because its member does not answer why", func(ctx SpecContext) {
 		w := newWorld(ctx)
-		g := newGate(labs.Cluster("alpine"))
+		g := newAPIProxy(labs.Cluster("alpine"))
 		through := *g.target.Load()
 		var mute atomic.Bool
 		var asked atomic.Int32

@@ -102,7 +102,7 @@ func (w *world) otherPod(ctx context.Context, name, cpu string, restart corev1.R
 	return p
 }
 
-// vacate deletes a pod on alpine, and waits until it is gone.
+// vacate deletes a pod on alpine, and waits until it no longer exists.
 func vacate(ctx context.Context, p *corev1.Pod) {
 	GinkgoHelper()
 	const cluster = "alpine"
@@ -231,7 +231,7 @@ var _ = Describe("A MiniCluster that has no room", func() {
 		Eventually(w.line).WithArguments(ctx, "second").Should(Equal("True Succeeded Synced Healthy 1/1"))
 	})
 
-	It("is placed where there is room, or where nobody looks", func(ctx SpecContext) {
+	It("is placed where there is room, or where nodes are not observed", func(ctx SpecContext) {
 		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
 		w.occupy(ctx, "other", "60")
 		w.freeCPU(ctx, "4/64")
@@ -242,17 +242,17 @@ var _ = Describe("A MiniCluster that has no room", func() {
 			Eventually(w.line).WithArguments(ctx, fmt.Sprintf("elsewhere-%d", i)).Should(Equal("True Synced Synced Progressing 1/1"))
 		}
 		Expect(jobsMade("basalt", w.name)).To(Equal(2))
-		Expect(hub.Create(ctx, w.asking("late", 1, "5", held))).To(Succeed())
-		Eventually(w.line).WithArguments(ctx, "late").Should(Equal(waits))
+		Expect(hub.Create(ctx, w.asking("third", 1, "5", held))).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "third").Should(Equal(waits))
 		// The nearest miss first: both take none of its pods, so by name.
-		Expect(w.readyMessage(ctx, "late")).To(ContainSubstring(w.member("b") + ": 0 of 1 pods fit; 5 CPU short on basalt"))
+		Expect(w.readyMessage(ctx, "third")).To(ContainSubstring(w.member("b") + ": 0 of 1 pods fit; 5 CPU short on basalt"))
 		Eventually(func() error {
 			m := w.memberCluster(ctx, "b")
 			m.Spec.Capacity = v1alpha1.CapacityNone
 			return hub.Update(ctx, m)
 		}).Should(Succeed())
-		Eventually(w.line).WithArguments(ctx, "late").Should(Equal("True Synced Synced Progressing 1/1"))
-		Expect(job(ctx, "basalt", w.name, "late")).NotTo(BeNil())
+		Eventually(w.line).WithArguments(ctx, "third").Should(Equal("True Synced Synced Progressing 1/1"))
+		Expect(job(ctx, "basalt", w.name, "third")).NotTo(BeNil())
 	})
 
 	It("begins on each of all members as each has room", func(ctx SpecContext) {
@@ -270,7 +270,7 @@ var _ = Describe("A MiniCluster that has no room", func() {
 })
 
 var _ = Describe("Placement", func() {
-	It("keeps new runs away from taints, and leaves runs that exist", func(ctx SpecContext) {
+	It("keeps new runs away from taints, and runs that exist where they are", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.both(ctx)
 		w.run(ctx, "before", held)

@@ -163,7 +163,7 @@ var _ = Describe("The policy for dangerous fields", func() {
 		Expect(jobsMade("alpine", w.name)).To(Equal(2))
 	})
 
-	It("does not start a run that was written down before the allowance was withdrawn, nor resume one", func(ctx SpecContext) {
+	It("does not start a run that was in the ledger before the allowance was withdrawn, nor resume one", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		w.setAllow(ctx, "HostPath,Privileged")
@@ -178,7 +178,7 @@ var _ = Describe("The policy for dangerous fields", func() {
 		w.setAllow(ctx, "")
 		Eventually(w.ready).WithArguments(ctx, "root").Should(Equal("False PolicyDenied"))
 		Expect(admins["alpine"].Delete(ctx, quota)).To(Succeed())
-		w.change(ctx, "root", func(f *v1alpha1.FleetMiniCluster) { metav1.SetMetaDataAnnotation(&f.ObjectMeta, "look", "again") })
+		w.change(ctx, "root", func(f *v1alpha1.FleetMiniCluster) { metav1.SetMetaDataAnnotation(&f.ObjectMeta, "touched", "again") })
 		Consistently(func() int { return jobsMade("alpine", w.name) }).Should(BeZero())
 		w.setAllow(ctx, "HostPath,Privileged")
 		Eventually(w.line).WithArguments(ctx, "root").Should(Equal("True Synced Synced Progressing 1/1"))
@@ -205,24 +205,24 @@ var _ = Describe("The policy for dangerous fields", func() {
 		Eventually(w.line).WithArguments(ctx, "harmless").Should(Equal("True Synced Synced Progressing 1/1"))
 		Eventually(w.ready).WithArguments(ctx, "root").Should(Equal("False PolicyDenied"))
 		Eventually(func() string { return statusReason(source().Status.Conditions) }).Should(Equal("False ProblemsFound"))
-		mend := "Remove it, or allow it for this source: kubectl -n " + w.name + ` patch gitsource fleet --type merge -p '{"spec":{"allow":["HostPath","Privileged"]}}'`
+		remedy := "Remove it, or allow it for this source: kubectl -n " + w.name + ` patch gitsource fleet --type merge -p '{"spec":{"allow":["HostPath","Privileged"]}}'`
 		Expect(source().Status.Problems).To(Equal([]v1alpha1.FileProblem{
 			{Path: "root.yaml", Line: 1, Object: "MiniCluster/root", Field: "spec.containers[0].volumes[data].hostPath",
-				Message: "mounts /data of the node, which takes the permission HostPath. " + mend},
+				Message: "mounts /data of the node, which takes the permission HostPath. " + remedy},
 			{Path: "root.yaml", Line: 1, Object: "MiniCluster/root", Field: "spec.containers[0].securityContext.privileged",
-				Message: "makes the container root on the node, which takes the permission Privileged. " + mend},
+				Message: "makes the container root on the node, which takes the permission Privileged. " + remedy},
 		}))
-		Expect(says(w.get(ctx, "root").Status.Conditions)).To(HaveSuffix(strings.TrimPrefix(mend, "Remove it")), "the FleetMiniCluster says the same")
+		Expect(says(w.get(ctx, "root").Status.Conditions)).To(HaveSuffix(strings.TrimPrefix(remedy, "Remove it")), "the FleetMiniCluster says the same")
 		Expect(jobsMade("alpine", w.name)).To(Equal(1))
 
 		By("allowing it, as the problem said")
-		follow(mend)
+		follow(remedy)
 		Eventually(w.line).WithArguments(ctx, "root").Should(Equal("True Synced Synced Progressing 1/1"))
 		Eventually(func() string { return statusReason(source().Status.Conditions) }).Should(Equal("True Succeeded"))
 		Expect(source().Status.Needs).To(ConsistOf(And(HaveField("Name", "root"), HaveField("Permissions", []v1alpha1.Permission{"HostPath", "Privileged"}))))
 		first := job(ctx, "alpine", w.name, "root")
 
-		By("putting the source's label on something that it does not declare, while it does not look")
+		By("putting the source's label on something that it does not declare, while it is suspended")
 		w.suspendSource(ctx, true) // else it would prune that
 		forged := dangerous(w.fmc("forged", held))
 		forged.Labels = map[string]string{v1alpha1.LabelSource: "fleet"}
@@ -284,7 +284,7 @@ var _ = Describe("The policy for dangerous fields", func() {
 		r.commit(map[string]string{"other.yaml": dangerousFile("other", "[}")})
 		Eventually(func() string { return statusReason(source().Status.Conditions) }).Should(Equal("False ProblemsFound"))
 		Expect(needed()).To(ConsistOf("root", "other"))
-		w.change(ctx, "other", func(f *v1alpha1.FleetMiniCluster) { metav1.SetMetaDataAnnotation(&f.ObjectMeta, "look", "again") })
+		w.change(ctx, "other", func(f *v1alpha1.FleetMiniCluster) { metav1.SetMetaDataAnnotation(&f.ObjectMeta, "touched", "again") })
 		Consistently(command("other")).Should(Equal("one True Synced"))
 
 		By("removing it: nobody speaks for it any more")

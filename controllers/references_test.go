@@ -73,16 +73,16 @@ func (w *world) entry(ctx context.Context, name, member string) (reason, message
 	return "", ""
 }
 
-// expectHeldBack expects that a member waits, saying all of words, in its entry, the Ready condition and an
+// expectHeldBack expects that a member waits, saying all of the parts, in its entry, the Ready condition and an
 // event, and that no run of it is in the ledger.
-func (w *world) expectHeldBack(ctx context.Context, name, member, reason string, words ...string) {
+func (w *world) expectHeldBack(ctx context.Context, name, member, reason string, parts ...string) {
 	GinkgoHelper()
 	Eventually(func() string { r, _ := w.entry(ctx, name, member); return r }).Should(Equal(reason))
 	_, message := w.entry(ctx, name, member)
 	f := w.get(ctx, name)
 	ready := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionReady)
 	Expect(string(ready.Status) + " " + ready.Reason).To(Equal("False " + reason))
-	for _, word := range words {
+	for _, word := range parts {
 		Expect(message).To(ContainSubstring(word))
 		Expect(ready.Message).To(ContainSubstring(word))
 	}
@@ -160,7 +160,7 @@ var _ = Describe("Secrets and ConfigMaps that a MiniCluster names", func() {
 		expectNoCanary()
 	})
 
-	It("stay until the last one that uses them is gone", func(ctx SpecContext) {
+	It("stay until the last one that uses them is deleted", func(ctx SpecContext) {
 		put(ctx, hub, secretIn(w.name, "token", travels))
 		passing := []string{"p1", "p2", "p3", "p4", "p5", "p6"}
 		all := append([]string{"two", "three"}, passing...)
@@ -276,8 +276,8 @@ var _ = Describe("Secrets and ConfigMaps that a MiniCluster names", func() {
 		Expect(tokenOn(ctx, alpine(), w.name, "token")).To(Equal(canary))
 
 		By("not giving it to another one")
-		put(ctx, hub, w.using("late", "token"))
-		w.expectHeldBack(ctx, "late", "a", "ReferenceMissing", "lacks the label")
+		put(ctx, hub, w.using("unlabelled", "token"))
+		w.expectHeldBack(ctx, "unlabelled", "a", "ReferenceMissing", "lacks the label")
 
 		By("ending the run")
 		Eventually(func() error {
@@ -290,7 +290,7 @@ var _ = Describe("Secrets and ConfigMaps that a MiniCluster names", func() {
 		Eventually(func() string { r, _ := w.entry(ctx, "live", "a"); return r }).Should(Equal("ReferenceMissing"))
 	})
 
-	It("are released by those that are gone, whatever came in between", func(ctx SpecContext) {
+	It("are released by those that are deleted, whatever came in between", func(ctx SpecContext) {
 		put(ctx, hub, secretIn(w.name, "token", travels), w.using("stays", "token"))
 		Eventually(w.line).WithArguments(ctx, "stays").Should(Equal(runsOn1))
 		By("finding users of a copy that are no more, as after a member was away when they were deleted")
@@ -298,7 +298,7 @@ var _ = Describe("Secrets and ConfigMaps that a MiniCluster names", func() {
 		left := secretIn(w.name, "left", map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelCopy: "true"})
 		left.Annotations = map[string]string{
 			v1alpha1.AnnotationHubUID: hubUID, v1alpha1.AnnotationCopyOf: w.name + "/left", v1alpha1.AnnotationCopyOfUID: "x",
-			v1alpha1.AnnotationUserPrefix + "1": w.name + "/gone", v1alpha1.AnnotationUserPrefix + "2": w.name + "/stays",
+			v1alpha1.AnnotationUserPrefix + "1": w.name + "/deleted", v1alpha1.AnnotationUserPrefix + "2": w.name + "/stays",
 		}
 		other := left.DeepCopy()
 		other.Name, other.Annotations[v1alpha1.AnnotationHubUID] = "other", "another hub"
@@ -391,7 +391,7 @@ var _ = Describe("Secrets and ConfigMaps that a MiniCluster names, on a member",
 			})
 		}
 		before := len(reads())
-		Eventually(func() int { return len(reads()) }).Should(BeNumerically(">", before), "it looks again")
+		Eventually(func() int { return len(reads()) }).Should(BeNumerically(">", before), "it reads again")
 		Expect(writesAbout("alpine", w.name)).To(Equal(onMember))
 		Expect(about(writesAbout("hub", w.name), "/calm")).To(Equal(onHub))
 		for _, e := range reads() {

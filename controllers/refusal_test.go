@@ -31,8 +31,8 @@ func refusal(req *http.Request, code int, header map[string]string) *http.Respon
 	return resp
 }
 
-// deny refuses objects of a resource in one namespace of alpine, in these words.
-func deny(ctx context.Context, namespace, group, resource, words string) {
+// deny refuses objects of a resource in one namespace of alpine, with this message.
+func deny(ctx context.Context, namespace, group, resource, message string) {
 	GinkgoHelper()
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	policy.Spec = admissionregistrationv1.ValidatingAdmissionPolicySpec{
@@ -42,7 +42,7 @@ func deny(ctx context.Context, namespace, group, resource, words string) {
 				Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}},
 			},
 		}}},
-		Validations: []admissionregistrationv1.Validation{{Expression: "false", Message: words}},
+		Validations: []admissionregistrationv1.Validation{{Expression: "false", Message: message}},
 	}
 	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	binding.Spec = admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
@@ -58,7 +58,7 @@ func deny(ctx context.Context, namespace, group, resource, words string) {
 	// It takes a while to be in force.
 	probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "probe-"}}
 	if resource == "configmaps" {
-		Eventually(func() error { return admins["alpine"].Create(ctx, probe.DeepCopy()) }).Should(MatchError(ContainSubstring(words)))
+		Eventually(func() error { return admins["alpine"].Create(ctx, probe.DeepCopy()) }).Should(MatchError(ContainSubstring(message)))
 	}
 }
 
@@ -80,7 +80,7 @@ func (w *world) allowNoJobs(ctx context.Context) *corev1.ResourceQuota {
 var _ = Describe("A member that refuses", func() {
 	It("for a while, with 429 and 5xx, is asked again with patience, and others do not wait for it", func(ctx SpecContext) {
 		w := newWorld(ctx)
-		g := newGate(labs.Cluster("alpine"))
+		g := newAPIProxy(labs.Cluster("alpine"))
 		w.register(ctx, "a", g.kubeconfig())
 		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
 		var asked atomic.Int32

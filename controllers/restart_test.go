@@ -26,7 +26,7 @@ var _ = Describe("A restart of MiniFleet", func() {
 		told := w.events(ctx, "live")
 		Expect(minifleet.Kill()).To(Succeed())
 		startMinifleet(labs.Cluster("hub").Kubeconfig())
-		w.run(ctx, "witness", brief) // when this one is through, the others have been looked at
+		w.run(ctx, "witness", brief) // when this one is through, the others have been reconciled
 		Eventually(w.line).WithArguments(ctx, "witness").Should(Equal("True Succeeded Synced Healthy 1/1"))
 		for _, name := range []string{"done", "live"} {
 			Expect(about(writesAbout("hub", w.name), "/"+name)).To(Equal(about(before, "/"+name)), name)

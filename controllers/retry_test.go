@@ -83,7 +83,7 @@ var _ = Describe("A run that is cancelled", func() {
 })
 
 var _ = Describe("A run after one whose Job somebody has deleted", func() {
-	It("waits until the pods of that one are gone", func(ctx SpecContext) {
+	It("waits until the pods of that one have ended", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		w.run(ctx, "orphaned", held)
@@ -149,11 +149,11 @@ var _ = Describe("A run on a member that is lost", func() {
 		run := w.get(ctx, "fenced").Status.Runs[0].ID
 		w.register(ctx, "spare", labs.Cluster("alpine").Kubeconfig())
 
-		By("declaring it gone while its member can be asked")
+		By("giving it up while its member can be asked")
 		annotate(ctx, w, "fenced", v1alpha1.AnnotationRunGone, run)
 		Consistently(w.line).WithArguments(ctx, "fenced").Should(Equal("True Synced Synced Progressing 1/1"))
 
-		By("declaring it gone when its member is lost")
+		By("giving it up when its member is lost")
 		annotate(ctx, w, "fenced", v1alpha1.AnnotationRunGone, "")
 		Expect(proxy.SetMode(lab.Refuse)).To(Succeed())
 		Eventually(w.on).WithArguments(ctx, "fenced", "lost").Should(Equal("Unknown Unknown"))

@@ -39,12 +39,12 @@ var _ = Describe("A member whose room is not known yet", func() {
 		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
 		gateway.SetTrouble(lab.Trouble{StallKind: "nodes"})
 		w.register(ctx, "a", kubeconfig)
-		w.preferred(ctx, "late")
-		Eventually(w.readyMessage).WithArguments(ctx, "late").Should(ContainSubstring(
+		w.preferred(ctx, "early")
+		Eventually(w.readyMessage).WithArguments(ctx, "early").Should(ContainSubstring(
 			"0 of 1 members chosen (none); waits, for no longer than 10s, until it is known what is free; " + w.member("a") + ": its nodes and pods have not been listed yet"))
-		Expect(w.line(ctx, "late")).To(Equal("False Connecting OutOfSync Missing 0/1"))
-		Eventually(w.line).WithArguments(ctx, "late").Should(Equal(running))
-		Expect(w.get(ctx, "late").Status.Placement.Clusters).To(Equal([]string{w.member("b")}))
+		Expect(w.line(ctx, "early")).To(Equal("False Connecting OutOfSync Missing 0/1"))
+		Eventually(w.line).WithArguments(ctx, "early").Should(Equal(running))
+		Expect(w.get(ctx, "early").Status.Placement.Clusters).To(Equal([]string{w.member("b")}))
 		w.preferred(ctx, "later")
 		Eventually(w.line).WithArguments(ctx, "later").Should(Equal(running))
 		Expect(w.get(ctx, "later").Status.Placement.Clusters).To(Equal([]string{w.member("b")}))
@@ -57,8 +57,8 @@ var _ = Describe("A member whose room is not known yet", func() {
 		gateway.SetTrouble(lab.Trouble{})
 		Eventually(w.line).WithArguments(ctx, "patient").Should(Equal(running))
 		Expect(w.get(ctx, "patient").Status.Placement.Clusters).To(Equal([]string{w.member("a")}))
-		Expect(w.line(ctx, "late")).To(Equal(running))
-		Expect(w.get(ctx, "late").Status.Runs).To(HaveLen(1))
+		Expect(w.line(ctx, "early")).To(Equal(running))
+		Expect(w.get(ctx, "early").Status.Runs).To(HaveLen(1))
 	})
 })
 
@@ -134,10 +134,10 @@ var _ = Describe("A run whose room others have taken meanwhile", func() {
 		w.retaint(ctx, "b", v1alpha1.Taint{Key: "later", Effect: v1alpha1.PreferNoSelect})
 		gateway.SetTrouble(lab.Trouble{StallKind: "pods"}) // so that the hub decides on what was free a moment ago
 		w.occupy(ctx, "other", "50")
-		Expect(hub.Create(ctx, w.asking("late", 2, "10", held))).To(Succeed())
-		Eventually(w.readyMessage).WithArguments(ctx, "late").Should(And(
-			HavePrefix("running on "+w.member("a")+" (1 of 2 pods ready; late-"),
+		Expect(hub.Create(ctx, w.asking("early", 2, "10", held))).To(Succeed())
+		Eventually(w.readyMessage).WithArguments(ctx, "early").Should(And(
+			HavePrefix("running on "+w.member("a")+" (1 of 2 pods ready; early-"),
 			ContainSubstring(": Unschedulable: 0/1 nodes are available: 1 Insufficient cpu")))
-		Expect(w.line(ctx, "late")).To(Equal(running))
+		Expect(w.line(ctx, "early")).To(Equal(running))
 	})
 })

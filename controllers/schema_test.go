@@ -142,10 +142,10 @@ var _ = Describe("The API server", func() {
 		Entry("a range of versions", gitSourceManifest(someURL+`ref: {semver: ">=1.2.0 <2.0.0"}`)),
 	)
 
-	DescribeTable("refuses, with words that help,", func(ctx SpecContext, manifest string, words ...string) {
+	DescribeTable("refuses, and says how to correct it,", func(ctx SpecContext, manifest string, parts ...string) {
 		_, err := offer(ctx, manifest)
 		Expect(apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)).To(BeTrue(), "%v", err)
-		for _, w := range words {
+		for _, w := range parts {
 			Expect(err).To(MatchError(ContainSubstring(w)))
 		}
 	},
@@ -262,7 +262,7 @@ var _ = Describe("The API server", func() {
 		}))
 	})
 
-	It("prints the columns that people look at", func(ctx SpecContext) {
+	It("prints the columns that people read", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		f := w.fmc("row", nil)
 		f.Spec.Suspend = true

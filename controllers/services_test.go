@@ -87,7 +87,7 @@ var _ = Describe("The services beside a MiniCluster", func() {
 		Expect(job(ctx, "alpine", w.name, "ends")).NotTo(BeNil())
 	})
 
-	It("of a new run wait until those of the one before are gone", func(ctx SpecContext) {
+	It("of a new run wait until those of the one before have ended", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		withServices(ctx, w, "lingers", map[string]string{lab.AskHold: "true", lab.AskLingerSeconds: "3"})

@@ -16,7 +16,7 @@ import (
 
 // freeze stops MiniFleet at the first request that matches and holds that request back. What it returns sends the
 // request on and lets MiniFleet go on.
-func freeze(g *gate, match func(*http.Request) bool) (frozen func() bool, thaw func()) {
+func freeze(g *apiProxy, match func(*http.Request) bool) (frozen func() bool, thaw func()) {
 	var caught atomic.Bool
 	release, passed := make(chan struct{}), make(chan struct{})
 	g.hold(func(req *http.Request) {
@@ -68,27 +68,27 @@ var _ = Describe("MiniFleet, paused in the middle of a write and succeeded by an
 		return req.Method == http.MethodPatch && strings.Contains(req.URL.Path, "/jobs/")
 	}
 	statusPut := func(req *http.Request) bool {
-		return req.Method == http.MethodPut && strings.HasSuffix(req.URL.Path, "/late/status")
+		return req.Method == http.MethodPut && strings.HasSuffix(req.URL.Path, "/stale/status")
 	}
 	edit := func(ctx context.Context, w *world, command string) {
 		GinkgoHelper()
 		Eventually(func() error {
-			f := w.get(ctx, "late")
+			f := w.get(ctx, "stale")
 			f.Spec.MiniCluster.Containers[0].Command = command
 			f.Spec.OnChange = v1alpha1.Replace
 			return hub.Update(ctx, f)
 		}).Should(Succeed())
 	}
-	settled := func(ctx context.Context, w *world) string {
-		f := w.get(ctx, "late")
+	upToDate := func(ctx context.Context, w *world) string {
+		f := w.get(ctx, "stale")
 		if n := len(f.Status.Runs); n == 0 || f.Status.ObservedGeneration != f.Generation || f.Status.Runs[n-1].Digest != f.Status.Digest {
 			return ""
 		}
 		return lineOf(f)
 	}
-	gates := func() (toHub, onAlpine *gate) {
+	apiProxies := func() (toHub, onAlpine *apiProxy) {
 		GinkgoHelper()
-		toHub, onAlpine = newGate(labs.Cluster("hub")), newGate(labs.Cluster("alpine"))
+		toHub, onAlpine = newAPIProxy(labs.Cluster("hub")), newAPIProxy(labs.Cluster("alpine"))
 		Expect(minifleet.Kill()).To(Succeed())
 		startMinifleet(toHub.kubeconfig())
 		DeferCleanup(func() {
@@ -99,7 +99,7 @@ var _ = Describe("MiniFleet, paused in the middle of a write and succeeded by an
 		return toHub, onAlpine
 	}
 	DescribeTable("changes nothing when it goes on", func(ctx SpecContext, toMember bool, match func(*http.Request) bool, duringEdit bool) {
-		toHub, onAlpine := gates()
+		toHub, onAlpine := apiProxies()
 		w := newWorld(ctx)
 		w.register(ctx, "a", onAlpine.kubeconfig())
 		g := toHub
@@ -107,27 +107,27 @@ var _ = Describe("MiniFleet, paused in the middle of a write and succeeded by an
 			g = onAlpine
 		}
 		if duringEdit {
-			w.run(ctx, "late", held)
-			Eventually(w.line).WithArguments(ctx, "late").Should(Equal(running))
+			w.run(ctx, "stale", held)
+			Eventually(w.line).WithArguments(ctx, "stale").Should(Equal(running))
 		}
 		frozen, thaw := freeze(g, match)
 		if duringEdit {
 			edit(ctx, w, "second")
 		} else {
-			w.run(ctx, "late", held)
+			w.run(ctx, "stale", held)
 		}
 		Eventually(frozen).Should(BeTrue())
 		next := succeed()
-		Eventually(settled).WithArguments(ctx, w).Should(Equal(running))
+		Eventually(upToDate).WithArguments(ctx, w).Should(Equal(running))
 		edit(ctx, w, "third")
-		Eventually(settled).WithArguments(ctx, w).Should(Equal(running))
-		before, made := w.get(ctx, "late").Status.Runs, jobsMade("alpine", w.name)
-		live := job(ctx, "alpine", w.name, "late")
+		Eventually(upToDate).WithArguments(ctx, w).Should(Equal(running))
+		before, made := w.get(ctx, "stale").Status.Runs, jobsMade("alpine", w.name)
+		live := job(ctx, "alpine", w.name, "stale")
 		thaw()
 		Consistently(func(gm Gomega) {
-			gm.Expect(job(ctx, "alpine", w.name, "late")).To(HaveField("UID", live.UID))
-			gm.Expect(job(ctx, "alpine", w.name, "late").DeletionTimestamp).To(BeNil())
-			now := w.get(ctx, "late").Status.Runs
+			gm.Expect(job(ctx, "alpine", w.name, "stale")).To(HaveField("UID", live.UID))
+			gm.Expect(job(ctx, "alpine", w.name, "stale").DeletionTimestamp).To(BeNil())
+			now := w.get(ctx, "stale").Status.Runs
 			gm.Expect(now).To(HaveLen(len(before)))
 			gm.Expect(now[len(now)-1].ID).To(Equal(before[len(before)-1].ID))
 		}, "4s").Should(Succeed())
@@ -141,45 +141,45 @@ var _ = Describe("MiniFleet, paused in the middle of a write and succeeded by an
 		Entry("while it wrote that it would stop the run", false, statusPut, true),
 		Entry("while it deleted the Job", true, jobDelete, true),
 	)
-	It("leaves nothing of what was deleted since, and is in nobody's way", func(ctx SpecContext) {
-		_, onAlpine := gates()
+	It("has nothing left of what was deleted since, and is in nobody's way", func(ctx SpecContext) {
+		_, onAlpine := apiProxies()
 		w := newWorld(ctx)
 		w.register(ctx, "a", onAlpine.kubeconfig())
 		frozen, thaw := freeze(onAlpine, jobPost)
-		w.run(ctx, "late", held)
+		w.run(ctx, "stale", held)
 		Eventually(frozen).Should(BeTrue())
 		succeed()
-		Eventually(w.line).WithArguments(ctx, "late").Should(Equal(running))
-		Expect(hub.Delete(ctx, w.get(ctx, "late"))).To(Succeed())
-		Eventually(w.exists).WithArguments(ctx, "late").Should(BeFalse())
+		Eventually(w.line).WithArguments(ctx, "stale").Should(Equal(running))
+		Expect(hub.Delete(ctx, w.get(ctx, "stale"))).To(Succeed())
+		Eventually(w.exists).WithArguments(ctx, "stale").Should(BeFalse())
 		made := podsMade(w.name)
 
 		thaw()
-		Eventually(jobsMade).WithArguments("alpine", w.name).Should(Equal(2), "the late one is there")
-		Eventually(func() any { return job(ctx, "alpine", w.name, "late") }).Should(BeNil(), "and is removed")
+		Eventually(jobsMade).WithArguments("alpine", w.name).Should(Equal(2), "the Job of the stale request is there")
+		Eventually(func() any { return job(ctx, "alpine", w.name, "stale") }).Should(BeNil(), "and is removed")
 		Expect(podsMade(w.name)).To(Equal(made))
-		w.run(ctx, "late", held)
-		Eventually(w.line).WithArguments(ctx, "late").Should(Equal(running))
+		w.run(ctx, "stale", held)
+		Eventually(w.line).WithArguments(ctx, "stale").Should(Equal(running))
 	})
-	It("makes no pod of a run that has gone elsewhere since", func(ctx SpecContext) {
-		_, onAlpine := gates()
+	It("makes no pod of a run that was started elsewhere since", func(ctx SpecContext) {
+		_, onAlpine := apiProxies()
 		w := newWorld(ctx)
 		w.register(ctx, "a", onAlpine.kubeconfig())
 		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
 		frozen, thaw := freeze(onAlpine, jobPost)
-		w.single(ctx, "late", nil)
+		w.single(ctx, "stale", nil)
 		Eventually(frozen).Should(BeTrue())
 		succeed()
-		Eventually(w.line).WithArguments(ctx, "late").Should(Equal(running))
+		Eventually(w.line).WithArguments(ctx, "stale").Should(Equal(running))
 		w.annotate(ctx, v1alpha1.AnnotationDrain, "true")
-		Eventually(w.runsOf).WithArguments(ctx, "late").Should(Equal([]string{"a Replaced Drained", "b Running"}))
-		made, elsewhere := podsMade(w.name), job(ctx, "basalt", w.name, "late")
+		Eventually(w.runsOf).WithArguments(ctx, "stale").Should(Equal([]string{"a Replaced Drained", "b Running"}))
+		made, elsewhere := podsMade(w.name), job(ctx, "basalt", w.name, "stale")
 
 		thaw()
-		Eventually(jobsMade).WithArguments("alpine", w.name).Should(Equal(2), "the late one is there")
-		Eventually(func() any { return job(ctx, "alpine", w.name, "late") }).Should(BeNil(), "and is removed")
+		Eventually(jobsMade).WithArguments("alpine", w.name).Should(Equal(2), "the Job of the stale request is there")
+		Eventually(func() any { return job(ctx, "alpine", w.name, "stale") }).Should(BeNil(), "and is removed")
 		Expect(podsMade(w.name)).To(Equal(made))
-		Expect(w.runsOf(ctx, "late")).To(Equal([]string{"a Replaced Drained", "b Running"}))
-		Expect(job(ctx, "basalt", w.name, "late")).To(HaveField("UID", elsewhere.UID))
+		Expect(w.runsOf(ctx, "stale")).To(Equal([]string{"a Replaced Drained", "b Running"}))
+		Expect(job(ctx, "basalt", w.name, "stale")).To(HaveField("UID", elsewhere.UID))
 	})
 })

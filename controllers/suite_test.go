@@ -99,7 +99,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	startMinifleet(labs.Cluster("hub").Kubeconfig())
 }, NodeTimeout(5*time.Minute))
 
-// What the hub says of everything is the first thing to look at when a test has failed.
+// What the hub says of everything is the first thing to read when a test has failed.
 var _ = JustAfterEach(func() {
 	if CurrentSpecReport().Failed() && labs != nil {
 		AddReportEntry("FleetMiniClusters", kubectl("", "describe", "fmc", "-A"))

@@ -334,8 +334,8 @@ func jobsDeleted(cluster, namespace string) int {
 	}))
 }
 
-// written are MiniFleet's writes to a cluster so far.
-func written(cluster string) []string {
+// writesTo are MiniFleet's writes to a cluster so far.
+func writesTo(cluster string) []string {
 	GinkgoHelper()
 	var out []string
 	for _, e := range audit(cluster, func(e *lab.AuditEvent) bool { return e.UserAgent == "minifleet" && e.Write() }) {

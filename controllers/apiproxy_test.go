@@ -21,9 +21,9 @@ import (
 	"github.com/minifleet/minifleet/hack/lab"
 )
 
-// gate is an HTTPS server in front of an API server that understands requests, where lab.Proxy sees only
+// apiProxy is an HTTPS server in front of an API server that understands requests, where lab.Proxy sees only
 // bytes: it can lose the reply to one write, or lead to another cluster from one request to the next.
-type gate struct {
+type apiProxy struct {
 	server *httptest.Server
 	target atomic.Pointer[target]
 	// acted is asked about every write that the API server has acted upon; true loses the reply. It may
@@ -42,14 +42,14 @@ type target struct {
 
 var errReplyLost = errors.New("the reply is lost")
 
-func newGate(c *lab.Cluster) *gate {
+func newAPIProxy(c *lab.Cluster) *apiProxy {
 	GinkgoHelper()
-	g := &gate{}
-	g.lead(c)
+	g := &apiProxy{}
+	g.forwardTo(c)
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "https", Host: g.target.Load().host})
-			r.Out.Header.Del("Authorization") // the gate goes through as the administrator
+			r.Out.Header.Del("Authorization") // requests go on as the administrator
 		},
 		Transport:      g,
 		FlushInterval:  -1, // watches are streams
@@ -68,8 +68,8 @@ func newGate(c *lab.Cluster) *gate {
 	return g
 }
 
-// lead lets the next requests go to this cluster. Connections stay open, as they do behind a load balancer.
-func (g *gate) lead(c *lab.Cluster) {
+// forwardTo lets the next requests go to this cluster. Connections stay open, as they do behind a load balancer.
+func (g *apiProxy) forwardTo(c *lab.Cluster) {
 	GinkgoHelper()
 	cfg, err := c.RESTConfig()
 	Expect(err).NotTo(HaveOccurred())
@@ -79,7 +79,7 @@ func (g *gate) lead(c *lab.Cluster) {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
+func (g *apiProxy) RoundTrip(req *http.Request) (*http.Response, error) {
 	if instead := g.instead.Load(); instead != nil {
 		if resp := (*instead)(req); resp != nil {
 			return resp, nil
@@ -92,7 +92,7 @@ func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.target.Load().transport.RoundTrip(req.WithContext(context.WithoutCancel(req.Context())))
 }
 
-func (g *gate) modify(resp *http.Response) error {
+func (g *apiProxy) modify(resp *http.Response) error {
 	if acted := g.acted.Load(); resp.Request.Method != http.MethodGet && acted != nil && (*acted)(resp.Request) {
 		return errReplyLost
 	}
@@ -100,13 +100,13 @@ func (g *gate) modify(resp *http.Response) error {
 }
 
 // onWrite sets what is asked about writes.
-func (g *gate) onWrite(acted func(*http.Request) bool) { g.acted.Store(&acted) }
+func (g *apiProxy) onWrite(acted func(*http.Request) bool) { g.acted.Store(&acted) }
 
 // hold sets what is done before requests are passed on.
-func (g *gate) hold(before func(*http.Request)) { g.before.Store(&before) }
+func (g *apiProxy) hold(before func(*http.Request)) { g.before.Store(&before) }
 
 // answer sets what answers in place of the API server, or nothing.
-func (g *gate) answer(instead func(*http.Request) *http.Response) {
+func (g *apiProxy) answer(instead func(*http.Request) *http.Response) {
 	if instead == nil {
 		g.instead.Store(nil)
 		return
@@ -114,17 +114,17 @@ func (g *gate) answer(instead func(*http.Request) *http.Response) {
 	g.instead.Store(&instead)
 }
 
-// kubeconfig leads through the gate.
-func (g *gate) kubeconfig() []byte {
+// kubeconfig leads through the proxy.
+func (g *apiProxy) kubeconfig() []byte {
 	GinkgoHelper()
 	cfg := clientcmdapi.NewConfig()
-	cfg.Clusters["gate"] = &clientcmdapi.Cluster{
+	cfg.Clusters["proxy"] = &clientcmdapi.Cluster{
 		Server:                   g.server.URL,
 		CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.server.Certificate().Raw}),
 	}
-	cfg.AuthInfos["gate"] = &clientcmdapi.AuthInfo{Token: "anybody"}
-	cfg.Contexts["gate"] = &clientcmdapi.Context{Cluster: "gate", AuthInfo: "gate"}
-	cfg.CurrentContext = "gate"
+	cfg.AuthInfos["proxy"] = &clientcmdapi.AuthInfo{Token: "anybody"}
+	cfg.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy", AuthInfo: "proxy"}
+	cfg.CurrentContext = "proxy"
 	out, err := clientcmd.Write(*cfg)
 	Expect(err).NotTo(HaveOccurred())
 	return out

@@ -75,8 +75,8 @@ func (w *world) single(ctx context.Context, name string, change func(*v1alpha1.F
 	Expect(hub.Create(ctx, f)).To(Succeed())
 }
 
-// startedAfterGone waits for a Job on basalt, and makes sure that alpine has neither the Job nor a pod of it by then.
-func (w *world) startedAfterGone(ctx context.Context, name string) {
+// startedAfterItsEnd waits for a Job on basalt, and makes sure that alpine has neither the Job nor a pod of it by then.
+func (w *world) startedAfterItsEnd(ctx context.Context, name string) {
 	GinkgoHelper()
 	Eventually(func() any { return job(ctx, "basalt", w.name, name) }).ShouldNot(BeNil())
 	Expect(job(ctx, "alpine", w.name, name)).To(BeNil())
@@ -117,14 +117,14 @@ func capacityNone(m *v1alpha1.MemberCluster) { m.Spec.Capacity = v1alpha1.Capaci
 const running = "True Synced Synced Progressing 1/1"
 
 var _ = Describe("A live run", func() {
-	It("leaves a member that is drained when it is proven gone there, and stays where it went", func(ctx SpecContext) {
+	It("is evicted from a member that is drained, starts elsewhere once it has ended, and stays there", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.both(ctx)
 		w.single(ctx, "moves", nil)
 		Eventually(w.line).WithArguments(ctx, "moves").Should(Equal(running))
 		Expect(w.runsOf(ctx, "moves")).To(Equal([]string{"a Running"}))
 		w.annotate(ctx, v1alpha1.AnnotationDrain, "true")
-		w.startedAfterGone(ctx, "moves")
+		w.startedAfterItsEnd(ctx, "moves")
 		Eventually(w.line).WithArguments(ctx, "moves").Should(Equal(running))
 		Expect(w.runsOf(ctx, "moves")).To(Equal([]string{"a Replaced Drained", "b Running"}))
 		Expect(w.get(ctx, "moves").Status.Runs[0].Message).To(ContainSubstring("its member is drained (annotation minifleet.dev/drain)"))
@@ -171,7 +171,7 @@ var _ = Describe("A live run", func() {
 		Expect(w.get(ctx, "fails").Status.Runs[1].Attempt).To(BeEquivalentTo(1))
 		// Moved, it is the same retry: there is no other one.
 		w.annotate(ctx, v1alpha1.AnnotationDrain, "true")
-		w.startedAfterGone(ctx, "fails")
+		w.startedAfterItsEnd(ctx, "fails")
 		Eventually(w.runsOf).WithArguments(ctx, "fails").Should(Equal([]string{"a Failed", "a Replaced Drained", "b Running"}))
 		Expect(w.get(ctx, "fails").Status.Runs[2].Attempt).To(BeEquivalentTo(1))
 	})
@@ -187,7 +187,7 @@ var _ = Describe("A live run", func() {
 		Eventually(w.reason).WithArguments(ctx, "a").Should(Equal("Unknown Unreachable"))
 		back := time.Now()
 		Expect(proxy.SetMode(lab.Forward)).To(Succeed())
-		w.startedAfterGone(ctx, "stuck")
+		w.startedAfterItsEnd(ctx, "stuck")
 		Eventually(w.line).WithArguments(ctx, "stuck").Should(Equal(running))
 		Expect(w.runsOf(ctx, "stuck")).To(Equal([]string{"a Replaced NotStarted", "b Running"}))
 		first := w.get(ctx, "stuck").Status.Runs[0]
@@ -197,7 +197,7 @@ var _ = Describe("A live run", func() {
 		Expect(w.rejections(ctx, "stuck")).To(HaveKeyWithValue(w.member("a"), ContainSubstring("it comes last, since run "+first.ID+" had to leave it (NotStarted)")))
 	})
 
-	It("whose Job a member refuses is withdrawn in time, unless a queue there might release one that comes late", func(ctx SpecContext) {
+	It("whose Job a member refuses is withdrawn in time, unless a queue there might release its own later", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.both(ctx)
 		w.allowNoJobs(ctx)
@@ -261,12 +261,12 @@ var _ = Describe("A live run", func() {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`))
 		Expect(admins["alpine"].Patch(ctx, job(ctx, "alpine", w.name, "queued"), patch)).To(Succeed())
 		Eventually(func() string { return w.lineOnA(ctx, "queued").Message }).Should(ContainSubstring("suspended on the member, not by MiniFleet"))
-		w.startedAfterGone(ctx, "queued")
+		w.startedAfterItsEnd(ctx, "queued")
 		Eventually(w.runsOf).WithArguments(ctx, "queued").Should(Equal([]string{"a Replaced NotStarted", "b Running"}))
 	})
 
 	It("that gets going after all goes on, where MiniFleet was killed before it could stop it", func(ctx SpecContext) {
-		onAlpine := newGate(labs.Cluster("alpine"))
+		onAlpine := newAPIProxy(labs.Cluster("alpine"))
 		w := newWorld(ctx)
 		w.register(ctx, "a", onAlpine.kubeconfig())
 		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
@@ -316,7 +316,7 @@ var _ = Describe("A live run", func() {
 			Expect(admins["alpine"].Status().Update(ctx, &pod)).To(Succeed())
 		}
 		Eventually(func() *metav1.Time { return w.get(ctx, "lost").Status.Runs[0].PendingSince }).ShouldNot(BeNil())
-		w.startedAfterGone(ctx, "lost")
+		w.startedAfterItsEnd(ctx, "lost")
 		Eventually(w.runsOf).WithArguments(ctx, "lost").Should(Equal([]string{"a Replaced Lost", "b Running"}))
 	})
 
@@ -351,24 +351,24 @@ var _ = Describe("A live run", func() {
 	It("whose member returns without it starts elsewhere, once no pod of it is left", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		proxy := w.bothCuttable(ctx)
-		w.single(ctx, "gone", failover(v1alpha1.FenceProvenGone))
-		w.podsRun(ctx, "gone", "1/1")
+		w.single(ctx, "vanishes", failover(v1alpha1.FenceProvenGone))
+		w.podsRun(ctx, "vanishes", "1/1")
 		Expect(proxy.SetMode(lab.Refuse)).To(Succeed())
-		Eventually(func() *metav1.Time { return w.get(ctx, "gone").Status.Runs[0].LostTime }).ShouldNot(BeNil())
+		Eventually(func() *metav1.Time { return w.get(ctx, "vanishes").Status.Runs[0].LostTime }).ShouldNot(BeNil())
 		// The Job goes, and its pod is left to run.
-		Expect(admins["alpine"].Delete(ctx, job(ctx, "alpine", w.name, "gone"), client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
-		Eventually(func() any { return job(ctx, "alpine", w.name, "gone") }).Should(BeNil())
-		Expect(w.pods(ctx, "gone")).To(HaveLen(1))
+		Expect(admins["alpine"].Delete(ctx, job(ctx, "alpine", w.name, "vanishes"), client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
+		Eventually(func() any { return job(ctx, "alpine", w.name, "vanishes") }).Should(BeNil())
+		Expect(w.pods(ctx, "vanishes")).To(HaveLen(1))
 		Expect(proxy.SetMode(lab.Forward)).To(Succeed())
-		Eventually(func() string { return w.lineOnA(ctx, "gone").Message }).Should(ContainSubstring("the Job is gone, but its pod gone-0-"))
-		Consistently(w.runsOf).WithArguments(ctx, "gone").Should(Equal([]string{"a Running"}))
+		Eventually(func() string { return w.lineOnA(ctx, "vanishes").Message }).Should(ContainSubstring("the Job is gone, but its pod vanishes-0-"))
+		Consistently(w.runsOf).WithArguments(ctx, "vanishes").Should(Equal([]string{"a Running"}))
 		Expect(jobsMade("basalt", w.name)).To(BeZero())
-		for _, pod := range w.pods(ctx, "gone") {
+		for _, pod := range w.pods(ctx, "vanishes") {
 			Expect(admins["alpine"].Delete(ctx, &pod, client.GracePeriodSeconds(0))).To(Succeed())
 		}
-		w.startedAfterGone(ctx, "gone")
-		Eventually(w.line).WithArguments(ctx, "gone").Should(Equal(running))
-		Expect(w.runsOf(ctx, "gone")).To(Equal([]string{"a Replaced Lost", "b Running"}))
+		w.startedAfterItsEnd(ctx, "vanishes")
+		Eventually(w.line).WithArguments(ctx, "vanishes").Should(Equal(running))
+		Expect(w.runsOf(ctx, "vanishes")).To(Equal([]string{"a Replaced Lost", "b Running"}))
 	})
 
 	It("that only a person may give up is waited for, and the person is told how", func(ctx SpecContext) {
@@ -386,7 +386,7 @@ var _ = Describe("A live run", func() {
 		}
 		w.annotate(ctx, v1alpha1.AnnotationMemberGone, time.Now().Add(time.Second).UTC().Format(time.RFC3339))
 		Eventually(w.runsOf).WithArguments(ctx, "manual").Should(Equal([]string{"a Replaced DeclaredGone", "b Running"}))
-		// It was not gone after all: it is stopped when it is seen, and nothing else is.
+		// It was live after all: it is stopped when it is seen, and nothing else is.
 		Expect(proxy.SetMode(lab.Forward)).To(Succeed())
 		Eventually(func() any { return job(ctx, "alpine", w.name, "manual") }).Should(BeNil())
 		Expect(w.runsOf(ctx, "manual")).To(Equal([]string{"a Replaced DeclaredGone", "b Running"}))
