@@ -38,7 +38,7 @@ var actions = map[string]func(context.Context, *fleet, step) error{
 	"kill-rival":    killRival,
 	"break":         breakCluster,
 	"worsen":        breakCluster,
-	"mend":          func(ctx context.Context, f *fleet, s step) error { return f.mend(ctx, s.on) },
+	"restore":       func(ctx context.Context, f *fleet, s step) error { return f.restore(ctx, s.on) },
 	"create":        create,
 	"delete":        deleteFMC,
 	"command":       changeCommand,
@@ -192,7 +192,7 @@ func breakCluster(_ context.Context, f *fleet, s step) error {
 	if trouble, ok := troubles[s.arg]; ok {
 		f.setTrouble(s.on, trouble)
 		if s.arg == "rival" {
-			return f.startHub(false) // beside the others, who learn late of what it does
+			return f.startHub(false) // beside the others, who learn of what it does with delay
 		}
 		return nil
 	}

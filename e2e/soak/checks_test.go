@@ -111,7 +111,9 @@ func ofAnother(j *job) {
 }
 func lostAt(n int) func(*job) { return func(j *job) { j.finished, j.seen = time.Time{}, second(n) } }
 func unsuccessful(j *job)     { j.succeeded = false }
-func goneAt(n int) func(*job) { return func(j *job) { j.deleting, j.gone = second(n), second(n) } }
+func removedAt(n int) func(*job) {
+	return func(j *job) { j.deleting, j.removed = second(n), second(n) }
+}
 
 // wrote is a request of MiniFleet's about the first object of the story.
 func (s *story) wrote(at int, verb, resource, uid, body string) *story {
@@ -177,7 +179,7 @@ func TestInvariants(t *testing.T) {
 
 		"moved before the first has ended": {newStory().wanted(1).wanted(3, changed).ran("run-1", "alpine", 2, 9).ran("run-2", "basalt", 4, 6, ofAnother), "D2"},
 		"moved after the first has ended":  {newStory().wanted(1).wanted(3, changed).ran("run-1", "alpine", 2, 4).ran("run-2", "basalt", 5, 6, ofAnother), ""},
-		"moved after the first was gone":   {newStory().wanted(1).wanted(3, changed).ran("run-1", "alpine", 2, 0, goneAt(4)).ran("run-2", "basalt", 5, 6, ofAnother), ""},
+		"moved after the first was gone":   {newStory().wanted(1).wanted(3, changed).ran("run-1", "alpine", 2, 0, removedAt(4)).ran("run-2", "basalt", 5, 6, ofAnother), ""},
 		"moved, and the end is in no log":  {newStory().wanted(1).wanted(3, changed).ran("run-1", "alpine", 2, 9, lostAt(4)).ran("run-2", "basalt", 5, 6, ofAnother), ""},
 		"beside it on another member":      {newStory().wanted(1, everywhere).ran("run-1", "alpine", 2, 5).ran("run-2", "basalt", 2, 5), ""},
 
@@ -226,7 +228,7 @@ func TestInvariants(t *testing.T) {
 		"called failed, and it is not": {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 9), "U2"},
 		"called succeeded, but failed": {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunSucceeded)).ran("run-1", "alpine", 2, 3, unsuccessful), "U2"},
 		"called failed, but succeeded": {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 3), "U2"},
-		"succeeded, and then deleted":  {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 3, goneAt(4)), ""},
+		"succeeded, and then deleted":  {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 3, removedAt(4)), ""},
 		"called what it is":            {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunSucceeded)).ran("run-1", "alpine", 2, 3), ""},
 		"scripts torn away":            {newStory().wanted(1).belongs("cm").ran("run-1", "alpine", 2, 9).wrote(4, "delete", "configmaps", "cm", "{}"), "U3"},
 		"scripts removed afterwards":   {newStory().wanted(1).belongs("cm").ran("run-1", "alpine", 2, 3).wrote(4, "delete", "configmaps", "cm", "{}"), ""},

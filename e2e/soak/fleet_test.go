@@ -241,13 +241,13 @@ func (f *fleet) settleStrangers(t *testing.T) {
 			&corev1.Secret{ObjectMeta: *foreign.DeepCopy()},
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "unmarked"}},
 		} {
-			f.settle(t, member, obj)
+			f.createStranger(t, member, obj)
 		}
 	}
-	f.settle(t, memberNames[0], job(metav1.ObjectMeta{Namespace: f.namespace, Name: taken}))
+	f.createStranger(t, memberNames[0], job(metav1.ObjectMeta{Namespace: f.namespace, Name: taken}))
 }
 
-func (f *fleet) settle(t *testing.T, member string, obj client.Object) {
+func (f *fleet) createStranger(t *testing.T, member string, obj client.Object) {
 	t.Helper()
 	check(t, f.clients[member].Create(t.Context(), obj))
 	f.strangers = append(f.strangers, stranger{member, obj})
@@ -335,8 +335,8 @@ func (f *fleet) freeLease(ctx context.Context) error {
 	})
 }
 
-// mend undoes all faults of a cluster.
-func (f *fleet) mend(ctx context.Context, cluster string) error {
+// restore undoes all faults of a cluster.
+func (f *fleet) restore(ctx context.Context, cluster string) error {
 	if f.down[cluster] {
 		f.down[cluster] = false
 		f.starting.Go(func() { _ = f.lab.Cluster(cluster).StartAPIServer(context.WithoutCancel(ctx)) })
@@ -356,7 +356,7 @@ func (f *fleet) mend(ctx context.Context, cluster string) error {
 func (f *fleet) heal(ctx context.Context) error {
 	var errs []error
 	for cluster := range f.clients {
-		errs = append(errs, f.mend(ctx, cluster))
+		errs = append(errs, f.restore(ctx, cluster))
 	}
 	f.starting.Wait()
 	for _, member := range memberNames {

@@ -62,25 +62,25 @@ type readiness struct {
 
 // job is a Job on a member.
 type job struct {
-	member, name             string
-	uid, owner               types.UID
-	run                      string
-	wish                     wish
-	creates                  int // requests that created it
-	created, seen            time.Time
-	finished, deleting, gone time.Time // zero: not, as far as is known
-	released                 bool      // pods of it could be made
-	succeeded                bool
-	stays                    bool // it is still there in the end
-	pods                     []readiness
-	requests                 []string
+	member, name                string
+	uid, owner                  types.UID
+	run                         string
+	wish                        wish
+	creates                     int // requests that created it
+	created, seen               time.Time
+	finished, deleting, removed time.Time // zero: not, as far as is known
+	released                    bool      // pods of it could be made
+	succeeded                   bool
+	stays                       bool // it is still there in the end
+	pods                        []readiness
+	requests                    []string
 }
 
 // wish identifies what is to run.
 type wish struct{ digest, token string }
 
 // over says whether the Job was no longer live at a time.
-func (j *job) over(at time.Time) bool { return before(j.finished, at) || before(j.gone, at) }
+func (j *job) over(at time.Time) bool { return before(j.finished, at) || before(j.removed, at) }
 
 func before(t, at time.Time) bool { return !t.IsZero() && !t.After(at) }
 
@@ -240,7 +240,7 @@ func deletedUID(e *lab.AuditEvent) types.UID {
 func (h *history) readJob(cluster string, e *lab.AuditEvent) {
 	if j := h.jobs[deletedUID(e)]; j != nil {
 		j.note(e)
-		j.deleting, j.gone = first(j.deleting, e.Received), first(j.gone, e.Received)
+		j.deleting, j.removed = first(j.deleting, e.Received), first(j.removed, e.Received)
 	}
 	var obj batchv1.Job
 	if !answer(e, "Job", &obj) || obj.UID == "" {
@@ -297,7 +297,7 @@ func (j *job) observe(obj *batchv1.Job, e *lab.AuditEvent) {
 	}
 	j.deleting = first(j.deleting, e.Received)
 	if len(obj.Finalizers) == 0 {
-		j.gone = first(j.gone, e.Received)
+		j.removed = first(j.removed, e.Received)
 	}
 }
 

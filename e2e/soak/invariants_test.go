@@ -100,7 +100,7 @@ func (h *history) neverTwice() []string {
 // lost says whether a Job was last seen before a time and its end is in no log, because the API server was
 // killed: it may have ended by then.
 func (j *job) lost(at time.Time) bool {
-	return j.finished.IsZero() && j.gone.IsZero() && j.seen.Before(at) && !j.stays
+	return j.finished.IsZero() && j.removed.IsZero() && j.seen.Before(at) && !j.stays
 }
 
 func (h *history) asOftenAsAsked() []string {
@@ -436,7 +436,7 @@ func (h *history) overWhenOver() []string {
 					// A deletion does not wait for a member that is not registered.
 					left := v.object.DeletionTimestamp != nil && h.mayDeclare(j.member, v.at)
 					live := !j.over(v.at) && seen && !left && !h.givenUp(f, j, v.at)
-					there := before(j.finished, v.at) && !before(j.gone, v.at) && j.seen.After(v.at)
+					there := before(j.finished, v.at) && !before(j.removed, v.at) && j.seen.After(v.at)
 					wrong := r.State == v1alpha1.RunSucceeded && !j.succeeded || r.State == v1alpha1.RunFailed && j.succeeded && there
 					if live || wrong {
 						out = append(out, fmt.Sprintf("%s: run %s is called %s at %s: %s\n%s", f.name, r.ID, r.State, v.at.UTC().Format("15:04:05.000000"), j, f.story()))

@@ -22,16 +22,16 @@ type step struct {
 }
 
 func (s step) String() string {
-	words := []string{s.do}
+	parts := []string{s.do}
 	for _, w := range []string{s.on, s.name, s.arg} {
 		if w != "" {
-			words = append(words, w)
+			parts = append(parts, w)
 		}
 	}
 	if s.n != 0 {
-		words = append(words, fmt.Sprint(s.n))
+		parts = append(parts, fmt.Sprint(s.n))
 	}
-	return fmt.Sprintf("%s; then %s", strings.Join(words, " "), s.wait)
+	return fmt.Sprintf("%s; then %s", strings.Join(parts, " "), s.wait)
 }
 
 // names are those of the FleetMiniClusters. On the first member, taken is the name of somebody else's Job.
@@ -143,7 +143,7 @@ type drawer struct {
 	away   map[string]int // the same of a member that has no node, or is not registered
 }
 
-// draw makes the schedule of a seed: so many steps, besides those that mend.
+// draw makes the schedule of a seed: so many steps, besides those that restore.
 func draw(seed uint64, n int) []step {
 	d := &drawer{r: rand.New(rand.NewPCG(seed, 0)), broken: map[string]int{}, away: map[string]int{}}
 	for _, name := range names {
@@ -154,7 +154,7 @@ func draw(seed uint64, n int) []step {
 		total += k.weight
 	}
 	for d.now = range n {
-		d.mend()
+		d.restore()
 		d.comeBack()
 		at := d.r.IntN(total)
 		for _, k := range kinds {
@@ -178,12 +178,12 @@ func (d *drawer) add(s step) {
 	d.steps = append(d.steps, s)
 }
 
-// mend ends the faults that have lasted long enough.
-func (d *drawer) mend() {
+// restore ends the faults that have lasted long enough.
+func (d *drawer) restore() {
 	for _, cluster := range append(slices.Clone(memberNames), hubName) {
 		if until, ok := d.broken[cluster]; ok && until <= d.now {
 			delete(d.broken, cluster)
-			d.add(step{do: "mend", on: cluster})
+			d.add(step{do: "restore", on: cluster})
 		}
 	}
 }
@@ -237,7 +237,7 @@ func (d *drawer) confuse() step {
 	d.linger()
 	d.broken[hubName] = d.now + long + d.r.IntN(5)
 	d.add(step{do: "break", on: hubName, arg: d.pick("stale", "rival")})
-	d.add(step{do: "mend", on: member})
+	d.add(step{do: "restore", on: member})
 	d.linger()
 	d.linger()
 	for _, name := range stirred {
@@ -333,7 +333,7 @@ func TestDraw(t *testing.T) {
 		if actions[s.do] == nil {
 			t.Errorf("step %d: nothing is known of %q", i, s.do)
 		}
-		if s.do == "break" || s.do == "mend" {
+		if s.do == "break" || s.do == "restore" {
 			if broken[s.on] == (s.do == "break") {
 				t.Errorf("step %d: %s", i, s)
 			}
