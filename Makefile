@@ -18,12 +18,13 @@ IMG ?= minifleet:dev
 # FUZZTIME is for each fuzz target, BENCHTIME for each benchmark.
 FUZZTIME ?= 30s
 BENCHTIME ?= 1s
-# E2E limits the end-to-end tests to those that match: make test-e2e E2E=Crash
+# E2E limits the end-to-end tests to those that match: make test-e2e E2E='a member that hangs'
 E2E ?=
 # SEED is of the first schedule of a soak, drawn at random where it is empty; DURATION is how long it goes on.
 SEED ?=
 DURATION ?= 10m
-# ORDER is the seed of the random order of the controllers' tests, which each run prints; drawn where it is empty.
+# ORDER is the seed of the random order of the controllers' and the end-to-end tests, which each run prints; drawn where
+# it is empty.
 ORDER ?=
 # FOCUS limits the controllers' tests to those that match.
 FOCUS ?=
@@ -142,8 +143,10 @@ test-unit: race-note shared-note ## Run the tests that need no cluster: less tha
 
 .PHONY: test-cluster
 test-cluster: shared-note $(GINKGO) bin/testcluster build ## Run the tests of single parts against real API servers.
-	$(GINKGO) run --procs $(PROCS) --timeout 20m --silence-skips --succinct --randomize-all $(if $(ORDER),--seed $(ORDER)) $(if $(FOCUS),--focus '$(FOCUS)') ./controllers
-	@go test -p 1 -timeout 20m $$($(test_packages) | sed -n 's/ lab$$//p' | grep -vE '^$(MODULE)/(controllers|e2e(/.*)?)$$')
+	@# Both at once: each test process has API servers of its own.
+	@go test -p 1 -timeout 20m $$($(test_packages) | sed -n 's/ lab$$//p' | grep -vE '^$(MODULE)/(controllers|e2e(/.*)?)$$') & others=$$!; failed=0; \
+		$(GINKGO) run --procs $(PROCS) --timeout 20m --silence-skips --succinct --randomize-all $(if $(ORDER),--seed $(ORDER)) $(if $(FOCUS),--focus '$(FOCUS)') ./controllers || failed=1; \
+		wait $$others || failed=1; exit $$failed
 
 .PHONY: test-race
 test-race: race-note bin/testcluster build ## Run the controllers' tests with the race detector, which takes them twice as long.
