@@ -66,7 +66,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		specs = append(specs, lab.ClusterSpec{Name: name, PodSeconds: 1, Nodes: []lab.Node{{Name: name, CPU: "64", Memory: "256Gi"}}})
 	}
 	labs, err = lab.Start(context.WithoutCancel(ctx), lab.Options{
-		Dir: filepath.Join(workDir, "lab"), Clusters: specs, Progress: func(s string) { GinkgoWriter.Println(s) },
+		Dir: filepath.Join(workDir, "lab"), Clusters: specs, Env: lab.Hasty,
+		Progress: func(s string) { GinkgoWriter.Println(s) },
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() error { return labs.Kill() })

@@ -60,7 +60,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		}})
 	}
 	fleet, err = lab.Start(context.WithoutCancel(ctx), lab.Options{
-		Dir: filepath.Join(workDir, "lab"), Clusters: specs, Progress: func(s string) { GinkgoWriter.Println(s) },
+		Dir: filepath.Join(workDir, "lab"), Clusters: specs, Env: lab.Hasty,
+		Progress: func(s string) { GinkgoWriter.Println(s) },
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() error { return fleet.Kill() })

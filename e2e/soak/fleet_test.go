@@ -105,7 +105,7 @@ func newFleet(t *testing.T) *fleet {
 			nodeOf(name),
 		}})
 	}
-	f.lab, err = lab.Start(context.WithoutCancel(t.Context()), lab.Options{Dir: filepath.Join(f.dir, "lab"), Clusters: specs})
+	f.lab, err = lab.Start(context.WithoutCancel(t.Context()), lab.Options{Dir: filepath.Join(f.dir, "lab"), Clusters: specs, Env: lab.Hasty})
 	check(t, err)
 	t.Cleanup(func() { _ = f.lab.Kill() })
 	t.Cleanup(func() {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -159,7 +160,7 @@ func (l *Lab) process(component, name string, args, env []string) (*Process, err
 		return nil, err
 	}
 	return &Process{
-		Name: name, Path: path, Args: append(before, args...), Env: env,
+		Name: name, Path: path, Args: append(before, args...), Env: slices.Concat(l.options.Env, env),
 		PidsDir: l.options.PidsDir, LogsDir: l.options.LogsDir, Detach: l.options.Detach,
 	}, nil
 }

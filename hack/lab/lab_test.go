@@ -33,6 +33,7 @@ func runTests(m *testing.M) int {
 	defer func() { _ = os.RemoveAll(dir) }()
 	shared, err = lab.Start(context.Background(), lab.Options{
 		Dir: dir,
+		Env: lab.Hasty,
 		Clusters: []lab.ClusterSpec{
 			{Name: "hub"},
 			{Name: "member", PodSeconds: 1, Nodes: []lab.Node{
