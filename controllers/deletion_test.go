@@ -63,7 +63,7 @@ var _ = Describe("The deletion of a FleetMiniCluster", func() {
 		Eventually(orphans).Should(BeEmpty())
 		Eventually(w.line).WithArguments(ctx, "given-up").Should(Equal("True Synced Synced Progressing 1/1"))
 		Expect(job(ctx, "basalt", w.name, "given-up").Annotations[v1alpha1.AnnotationOwnerUID]).To(BeEquivalentTo(w.get(ctx, "given-up").UID))
-		Expect(w.events(ctx, w.member("away"))).To(ContainElements("Orphaned", "OrphanRemoved"))
+		Eventually(w.events).WithArguments(ctx, w.member("away")).Should(ContainElements("Orphaned", "OrphanRemoved"))
 	})
 
 	It("does not wait for a member that is no longer registered, and says so", func(ctx SpecContext) {

@@ -58,7 +58,7 @@ var _ = Describe("A member that is deleted with deletionPolicy Block", func() {
 		Eventually(w.line).WithArguments(ctx, "live").Should(Equal(isDone))
 		Expect(w.results(ctx, "done", "failed")).To(Equal(before))
 		Consistently(func() []string { return w.results(ctx, "done", "failed") }).Should(Equal(before))
-		Expect(w.events(ctx, w.member("a"))).To(ContainElements("RunsLive", "CleanedUp"))
+		Eventually(w.events).WithArguments(ctx, w.member("a")).Should(ContainElements("RunsLive", "CleanedUp"))
 		Expect(jobsMade("alpine", w.name)).To(Equal(3))
 		Expect(jobsMade("basalt", w.name)).To(BeZero(), "what has run is not repeated elsewhere")
 	})

@@ -23,6 +23,7 @@ var _ = Describe("A restart of MiniFleet", func() {
 		// Of one that can be asked that means nothing, also while it is being connected.
 		annotate(ctx, w, "live", v1alpha1.AnnotationRunGone, w.get(ctx, "live").Status.Runs[0].ID)
 		before := writesAbout("hub", w.name)
+		Eventually(w.events).WithArguments(ctx, "live").Should(ContainElement("RunStarted")) // the last one of it
 		told := w.events(ctx, "live")
 		Expect(minifleet.Kill()).To(Succeed())
 		startMinifleet(labs.Cluster("hub").Kubeconfig())

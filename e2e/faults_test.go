@@ -25,7 +25,7 @@ func secretKey(cert string) string {
 	return ""
 }
 
-var _ = Describe("Faults", Serial, func() {
+var _ = Describe("Faults", func() {
 	It("runs nothing twice when the controller is killed in the middle", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		files := map[string]string{}
@@ -135,7 +135,7 @@ var _ = Describe("Faults", Serial, func() {
 		Expect(members["alpine"].Create(ctx, theirs)).To(Succeed())
 		w.commit("add", map[string]string{"a.yaml": miniCluster("taken").on("north").yaml()})
 		Eventually(w.ready).WithArguments(ctx, "taken").Should(Equal("False NameConflict"))
-		Expect(w.events(ctx, "taken")).To(ContainElement("NameConflict"))
+		Eventually(w.events).WithArguments(ctx, "taken").Should(ContainElement("NameConflict"))
 		Expect(w.job(ctx, "alpine", "taken").UID).To(Equal(theirs.UID))
 
 		w.kubectl("delete", "fmc", "taken", "--wait=false")
@@ -179,7 +179,7 @@ var _ = Describe("Faults", Serial, func() {
 				before[c] = now
 				g.Expect(same).To(BeTrue())
 			}
-		}).WithPolling(8 * second).Should(Succeed())
+		}).WithPolling(3 * second).Should(Succeed())
 		Consistently(func(g Gomega) {
 			for _, c := range everything {
 				g.Expect(ownWrites(c)).To(Equal(before[c]), c)

@@ -34,7 +34,7 @@ var _ = Describe("From git push to runs", func() {
 		Expect(table).To(MatchRegexp(`lammps +True +Synced +Healthy +1/1 +4/4 +m[a-z]+@[0-9a-f]{7} `))
 		Expect(w.kubectl("get", "gs")).To(MatchRegexp(`world-\d+ +True +m[a-z]+@[0-9a-f]{7} +2 `))
 		Expect(w.kubectl("get", "mcl")).To(MatchRegexp(`alpine +True +v1\.\d+\.\d+\S* +2 +\d+\S*/96 `))
-		Expect(w.kubectl("describe", "fmc", "lammps")).To(And(
+		Eventually(func() string { return w.kubectl("describe", "fmc", "lammps") }).Should(And(
 			ContainSubstring("Placed"), ContainSubstring("RunStarted"), ContainSubstring("RunSucceeded")))
 	})
 
