@@ -98,7 +98,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	}
 	DeferCleanup(func() error { return minifleet.Kill() })
 	startMinifleet(labs.Cluster("hub").Kubeconfig())
-}, NodeTimeout(5*time.Minute))
+}, NodeTimeout(8*time.Minute))
 
 // What the hub says of everything is the first thing to read when a test has failed.
 var _ = JustAfterEach(func() {

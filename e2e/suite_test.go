@@ -89,11 +89,14 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 			g.Expect(memberCondition(ctx, name)).To(Equal("True Connected"))
 		}
 	}).Should(Succeed())
-}, NodeTimeout(5*time.Minute))
+}, NodeTimeout(8*time.Minute))
 
 // What the manifests give is enough: MiniFleet has asked for nothing that it may not do. An API server that has just
 // started refuses what it has not read the roles for, so what was allowed at another time counts as allowed.
 var _ = AfterSuite(func() {
+	if fleet == nil {
+		return // it did not start
+	}
 	for _, c := range fleet.Clusters() {
 		if !c.Owned() {
 			continue

@@ -35,7 +35,8 @@ type Options struct {
 	// Progress is told, in a short text each, what has been reached. It may be called from several
 	// goroutines, though never from two at once.
 	Progress func(string)
-	// ReadyTimeout limits how long Start waits for each thing it starts. Default: 2 minutes.
+	// ReadyTimeout limits how long Start waits for each thing it starts. Default: 5 minutes, for machines that
+	// are very busy; what ends meanwhile is not waited for.
 	ReadyTimeout time.Duration
 }
 
@@ -88,7 +89,7 @@ func (o *Options) setDefaults() error {
 		o.Progress = func(string) {}
 	}
 	if o.ReadyTimeout == 0 {
-		o.ReadyTimeout = 2 * time.Minute
+		o.ReadyTimeout = 5 * time.Minute
 	}
 	seen := map[string]bool{}
 	for i := range o.Clusters {
