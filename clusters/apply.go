@@ -150,17 +150,13 @@ var ErrOtherRun = errors.New("the Job of an earlier run is still on the member")
 // depend on anything; one to release depends on the very Job that it was meant for. A Job that a queue on the member
 // is to release is created as it is, since the queue would release one of a stale request, too.
 func HoldBack(job *batchv1.Job) bool {
-	if Queued(job.Labels) {
+	if fleet.Queued(job.Labels) {
 		return false
 	}
 	job.Spec.Suspend = ptr.To(true)
 	metav1.SetMetaDataAnnotation(&job.ObjectMeta, v1alpha1.AnnotationSuspended, v1alpha1.SuspendedUnreleased)
 	return true
 }
-
-// Queued says whether a Job with these labels is released by a queue on the member:
-// https://kueue.sigs.k8s.io/docs/tasks/run/jobs/
-func Queued(jobLabels map[string]string) bool { return jobLabels["kueue.x-k8s.io/queue-name"] != "" }
 
 // Unreleased says that a Job is held back: it has made no pod.
 func Unreleased(job *batchv1.Job) bool {

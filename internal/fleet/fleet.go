@@ -47,6 +47,10 @@ func RunID(labels map[string]string) string {
 	return ""
 }
 
+// Queued says whether a Job with these labels is released by a queue on the member:
+// https://kueue.sigs.k8s.io/docs/tasks/run/jobs/
+func Queued(jobLabels map[string]string) bool { return jobLabels["kueue.x-k8s.io/queue-name"] != "" }
+
 // Scheduled is how many pods of a run have a node and have not ended.
 type Scheduled struct {
 	// Pods of the Job.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/eviction"
+	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
@@ -79,13 +80,10 @@ func (d *Decision) overdue(s *Snapshot, reads *Reads) map[string]eviction.Evicti
 // quorum is how many of its pods a MiniCluster needs to begin; 0: all of them.
 func quorum(f *v1alpha1.FleetMiniCluster) int32 { return f.Spec.MiniCluster.MinSize }
 
-// queueLabel is of Jobs that a queue on the member releases: https://kueue.sigs.k8s.io/docs/tasks/run/jobs/
-const queueLabel = "kueue.x-k8s.io/queue-name"
-
 // queued says whether the Job on a member is released by a queue there, or may be.
 func (d *Decision) queued(member string) bool {
 	v := d.Variants.For(member)
-	return v.Err != nil || v.Spec.JobLabels[queueLabel] != ""
+	return v.Err != nil || fleet.Queued(v.Spec.JobLabels)
 }
 
 // refusal is what a member said when it was last asked to create something for the run there; empty if nothing.
