@@ -89,8 +89,10 @@ func staleOr(err error) (reconcile.Result, error) {
 
 // decide makes the decision, reads what it asks for, and reserves the room that it takes.
 func (c *reconciliation) decide(ctx context.Context) error {
+	var d *plan.Decision
 	for range maxReads {
-		d, reads := plan.Decide(c.snapshot)
+		var reads plan.Reads
+		d, reads = plan.Decide(c.snapshot, d)
 		if reads.Any() {
 			if err := c.read(ctx, reads, d.Ledger); err != nil {
 				return err

@@ -465,7 +465,7 @@ func roomWith(cpus int, pods map[string]int, without ...string) *nodeusage.Room 
 // decided is the decision where nothing has to be read.
 func decided(t *testing.T, s *plan.Snapshot) *plan.Decision {
 	t.Helper()
-	d, reads := plan.Decide(s)
+	d, reads := plan.Decide(s, nil)
 	if reads.Any() {
 		t.Fatalf("something is to be read: %+v", reads)
 	}

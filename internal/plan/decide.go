@@ -10,6 +10,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/eviction"
+	"github.com/minifleet/minifleet/internal/grant"
 	"github.com/minifleet/minifleet/internal/placement"
 	"github.com/minifleet/minifleet/internal/queue"
 	"github.com/minifleet/minifleet/internal/rollup"
@@ -47,13 +48,23 @@ type Decision struct {
 	Events  []Event
 	// After is when to reconcile again although nothing happens; 0: not.
 	After time.Duration
+
+	asked asked
 }
 
-// Decide makes the decision. Where something is to be read first, only that is returned.
-func Decide(s *Snapshot) (*Decision, Reads) {
+// Decide makes the decision. Where something is to be read first, only that counts, and the decision is given to the
+// next attempt as the one before, so that what does not depend on what was read is not made again. It is nil for the
+// first.
+func Decide(s *Snapshot, before *Decision) (*Decision, Reads) {
 	var reads Reads
 	d := &Decision{Ledger: runs.Ledger(s.Object.Status.Runs), Placement: s.Object.Status.Placement.DeepCopy()}
-	d.Request, d.Events = request(s, &reads)
+	if before != nil && before.asked.grants == s.Grants && before.asked.confirmed == s.Confirmed {
+		d.asked = before.asked
+	} else {
+		d.asked = asked{grants: s.Grants, confirmed: s.Confirmed}
+		d.asked.request, d.asked.events = request(s, &d.asked.reads)
+	}
+	d.Request, d.Events, reads.Grants = d.asked.request, slices.Clone(d.asked.events), d.asked.reads.Grants
 	d.giveUpDeclared(s)
 	d.Evictions = eviction.Drained(d.Ledger, s.clusters())
 	switch {
@@ -65,8 +76,20 @@ func Decide(s *Snapshot) (*Decision, Reads) {
 		d.Variants = newVariants(s, d.Valid, nil)
 	default:
 		d.place(s, &reads)
+		d.asked.variants = d.Variants
 	}
 	return d, reads
+}
+
+// asked is what follows from the object and its grants alone.
+type asked struct {
+	grants    *grant.Set
+	confirmed bool
+	request   Request
+	events    []Event
+	reads     Reads
+	// variants are those of the placement, nil before it was asked for.
+	variants *Variants
 }
 
 // PlacementName is the name of the Placement that a FleetMiniCluster refers to, or empty.
@@ -84,7 +107,9 @@ func (d *Decision) place(s *Snapshot, reads *Reads) {
 	if len(spec.Overrides) > 0 && s.Grants == nil {
 		reads.Grants = true
 	}
-	d.Variants = newVariants(s, d.Valid, spec.Overrides)
+	if d.Variants = d.asked.variants; d.Variants == nil {
+		d.Variants = newVariants(s, d.Valid, spec.Overrides)
+	}
 	overdue := d.overdue(s, reads)
 	if reads.Any() {
 		return

@@ -168,11 +168,13 @@ func (r *reconciliation) takeSnapshot() {
 }
 
 func (r *reconciliation) decide() error {
+	var d *plan.Decision
 	for range maxReads {
 		if r.inspect != nil {
 			r.inspect(r.snapshot, nil, nil)
 		}
-		d, reads := plan.Decide(r.snapshot)
+		var reads plan.Reads
+		d, reads = plan.Decide(r.snapshot, d)
 		if reads.Any() {
 			r.read(reads, d.Ledger)
 			continue

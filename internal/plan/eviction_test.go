@@ -73,7 +73,7 @@ func TestOverdue(t *testing.T) {
 			s := MakeSnapshot(c.object.Placed("alpine").Obj(), c.alpine, c.basalt)
 			anyRoom(s)
 			fact(s, "alpine", func(f *plan.Facts) { f.Cached, f.Proof = c.cached, c.proof })
-			d, reads := plan.Decide(s)
+			d, reads := plan.Decide(s, nil)
 			got := outcome{Reads: reads.Members["alpine"]}
 			if !reads.Any() {
 				got = outcome{Evicted: d.Evictions["alpine"].Stop, Stays: d.Stay["alpine"] != "", Placed: d.Placement.Clusters, After: d.After}

@@ -39,7 +39,7 @@ func TestRequest(t *testing.T) {
 			}
 			anyRoom(s)
 			observed(s, "alpine", none())
-			d, reads := plan.Decide(s)
+			d, reads := plan.Decide(s, nil)
 			if reads.Grants != c.reads {
 				t.Fatalf("reads %+v", reads)
 			}
