@@ -129,18 +129,10 @@ func (c *reconciliation) reserve(requests []queue.Request) bool {
 func (c *reconciliation) notifyWhenKnown(names []string) {
 	for _, name := range names {
 		c.queue.NotifyWhenKnown(name, c.key())
-		if m, ok := c.members[name]; ok && m.RoomState() != c.connectionOf(name).Room {
+		if m, ok := c.members[name]; ok && m.RoomState() != c.snapshot.Member(name).Connection.Room {
 			c.requeueAfter(plan.Soon)
 		}
 	}
-}
-
-func (c *reconciliation) connectionOf(name string) plan.Connection {
-	i := slices.IndexFunc(c.snapshot.Members, func(m plan.Member) bool { return m.Cluster.Name == name })
-	if i < 0 {
-		return plan.Connection{}
-	}
-	return c.snapshot.Members[i].Connection
 }
 
 // execute takes rounds until nothing more is to be done now. A line of the ledger is written before anything that it

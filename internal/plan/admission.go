@@ -39,7 +39,7 @@ func (t *Target) wait(reason, message string) {
 // admitNew lets a run begin if its room is reserved, or can be. The room of one that follows another on the same member
 // could not be reserved before that had ended.
 func (t *Target) admitNew(s *Snapshot, d *Decision, line *Line, reads *Reads) {
-	m := s.member(t.Name)
+	m := s.Member(t.Name)
 	if why := m.Cluster.Closed(); why != "" {
 		t.wait(v1alpha1.ReasonMemberClosed, "no new run begins on a member that "+why)
 		return
@@ -83,7 +83,7 @@ func (t *Target) admitLive(s *Snapshot, d *Decision, ledger runs.Ledger, line *L
 		return // it takes no more than it has
 	}
 	gang := t.moreRoom(d, last, resumes)
-	if s.member(t.Name).Connection.Room == nodeusage.Pending {
+	if s.Member(t.Name).Connection.Room == nodeusage.Pending {
 		t.waitForRoom(s, gang, line)
 		return
 	}

@@ -108,7 +108,7 @@ func (d *Decision) candidates(s *Snapshot, members map[string]fitness) []placeme
 // the one before has.
 func (d *Decision) room(s *Snapshot, member string, line *Line, reads *Reads) placement.Room {
 	anything := placement.Room{Share: 1}
-	m := s.member(member)
+	m := s.Member(member)
 	if m == nil || !m.Connection.Connected {
 		return anything // it is unfit, or about to be
 	}

@@ -24,8 +24,8 @@ const (
 	maxWhy = 240
 )
 
-// Decision is what is decided once in a reconciliation: what is asked for, which members run it, and which runs have to
-// leave theirs.
+// Decision is what is decided once in a reconciliation: what is asked for, which members run it, and which runs are
+// evicted.
 type Decision struct {
 	Request
 	// Ledger is the snapshot's, less the runs that a person has declared gone.
@@ -36,8 +36,7 @@ type Decision struct {
 	Failover *v1alpha1.Failover
 	// NoFailover says that the Placement is known, and lets no run start elsewhere that is proven gone.
 	NoFailover bool
-	// Evictions are the live runs that are evicted, Stay what is wrong with those that would be and
-	// have nowhere to go.
+	// Evictions are the live runs that are evicted, Stay what is wrong with those that would be and have nowhere to go.
 	Evictions map[string]eviction.Eviction
 	Stay      map[string]string
 	Variants  *Variants

@@ -24,7 +24,7 @@ func (d *Decision) giveUpDeclared(s *Snapshot) {
 		if run.State.Ended() {
 			continue
 		}
-		m := s.member(run.Cluster)
+		m := s.Member(run.Cluster)
 		var cluster *v1alpha1.MemberCluster
 		if m != nil {
 			cluster = m.Cluster
@@ -50,7 +50,7 @@ func (d *Decision) overdue(s *Snapshot, reads *Reads) map[string]eviction.Evicti
 		return out
 	}
 	for _, name := range d.Ledger.Live() {
-		m, run := s.member(name), d.Ledger.Last(name)
+		m, run := s.Member(name), d.Ledger.Last(name)
 		if _, evicted := d.Evictions[name]; evicted || !d.Wanted.IsCurrent(run) || m == nil || !m.Connection.Connected || otherCluster(run, m.Connection.UID) != nil {
 			continue // what is not known is no reason, nor is what another cluster says
 		}

@@ -149,7 +149,7 @@ func (t *Target) fail(s *Snapshot, p *rollup.Problem) {
 // moves only if that member is not registered any more: the same cluster, it may be, was registered under another name.
 func (t *Target) claimed(s *Snapshot, ledger runs.Ledger) bool {
 	line := ledger.Find(t.Observed.Job.RunID)
-	if line == nil || line.Cluster == t.Name || s.member(line.Cluster) == nil {
+	if line == nil || line.Cluster == t.Name || s.Member(line.Cluster) == nil {
 		return false
 	}
 	t.fail(s, &rollup.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: fmt.Sprintf(

@@ -222,8 +222,8 @@ func rankOf(f *v1alpha1.FleetMiniCluster) queue.Rank {
 	return queue.Rank{Priority: f.Spec.Priority, Created: f.CreationTimestamp.Time, Key: queue.Key{Namespace: f.Namespace, Name: f.Name}}
 }
 
-// member is a registered member, or nil.
-func (s *Snapshot) member(name string) *Member {
+// Member is the registered member of this name, or nil.
+func (s *Snapshot) Member(name string) *Member {
 	for i := range s.Members {
 		if s.Members[i].Cluster.Name == name {
 			return &s.Members[i]

@@ -101,7 +101,7 @@ func MayHold(f *v1alpha1.FleetMiniCluster) []string {
 
 func target(s *Snapshot, d *Decision, ledger runs.Ledger, name string) Target {
 	t := Target{Name: name, Chosen: d.chosen(name), Facts: s.Facts[name]}
-	m := s.member(name)
+	m := s.Member(name)
 	if m == nil {
 		t.unregistered(&d.Wanted, ledger.Last(name))
 		return t
