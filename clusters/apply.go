@@ -78,7 +78,7 @@ func secretDifference(want, have *corev1.Secret) Difference {
 }
 
 func sameOrigin(want, have client.Object) bool {
-	for _, k := range []string{v1alpha1.AnnotationHubUID, v1alpha1.AnnotationOwner, v1alpha1.AnnotationOwnerUID} {
+	for _, k := range []string{v1alpha1.AnnotationFleetID, v1alpha1.AnnotationOwner, v1alpha1.AnnotationOwnerUID} {
 		if want.GetAnnotations()[k] != have.GetAnnotations()[k] {
 			return false
 		}

@@ -53,9 +53,9 @@ func (a *orphanage) Delete(_ context.Context, obj client.Object, _ ...client.Del
 // TestCleanup makes sure that what a hub removes that has been paused since it read the member is not a run that
 // has begun meanwhile.
 func TestCleanup(t *testing.T) {
-	origin := fleet.Origin{HubUID: "hub", Owner: "hpc/app", OwnerUID: "owner"}
+	origin := fleet.Origin{FleetID: "hub", Owner: "hpc/app", OwnerUID: "owner"}
 	meta := func(uid, run string) metav1.ObjectMeta {
-		m := metav1.ObjectMeta{UID: types.UID(uid), Annotations: map[string]string{v1alpha1.AnnotationHubUID: "hub", v1alpha1.AnnotationOwnerUID: "owner"}}
+		m := metav1.ObjectMeta{UID: types.UID(uid), Annotations: map[string]string{v1alpha1.AnnotationFleetID: "hub", v1alpha1.AnnotationOwnerUID: "owner"}}
 		if run != "" {
 			m.Labels = map[string]string{v1alpha1.LabelRun: run}
 		}
@@ -73,7 +73,7 @@ func TestCleanup(t *testing.T) {
 		"a run that has begun":      {job("second"), over, nil},
 		"a run, and all is to go":   {job("second"), nil, []string{"job"}},
 		"a Job without its label":   {job(""), over, []string{"job"}},
-		"another's of the same hub": {[]batchv1.Job{{ObjectMeta: metav1.ObjectMeta{UID: "other", Annotations: map[string]string{v1alpha1.AnnotationHubUID: "hub"}}}}, over, []string{"scripts"}},
+		"another's of the same hub": {[]batchv1.Job{{ObjectMeta: metav1.ObjectMeta{UID: "other", Annotations: map[string]string{v1alpha1.AnnotationFleetID: "hub"}}}}, over, []string{"scripts"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

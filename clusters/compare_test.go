@@ -112,20 +112,20 @@ func TestStamped(t *testing.T) {
 }
 
 func TestOrigin(t *testing.T) {
-	o := fleet.Origin{HubUID: "h", Owner: "hpc/n", OwnerUID: "u"}
+	o := fleet.Origin{FleetID: "h", Owner: "hpc/n", OwnerUID: "u"}
 	cases := map[string]struct {
 		origin      fleet.Origin
 		annotations map[string]string
 		owns        bool
 		owner       string
 	}{
-		"ours":                {o, map[string]string{v1alpha1.AnnotationHubUID: "h", v1alpha1.AnnotationOwnerUID: "u", v1alpha1.AnnotationOwner: "hpc/n"}, true, "hpc/n"},
-		"another's":           {o, map[string]string{v1alpha1.AnnotationHubUID: "h", v1alpha1.AnnotationOwnerUID: "v", v1alpha1.AnnotationOwner: "lab/n"}, false, "lab/n"},
-		"our name, made anew": {o, map[string]string{v1alpha1.AnnotationHubUID: "h", v1alpha1.AnnotationOwnerUID: "v", v1alpha1.AnnotationOwner: "hpc/n"}, false, "hpc/n"},
-		"another hub's":       {o, map[string]string{v1alpha1.AnnotationHubUID: "i", v1alpha1.AnnotationOwnerUID: "u", v1alpha1.AnnotationOwner: "hpc/n"}, false, ""},
+		"ours":                {o, map[string]string{v1alpha1.AnnotationFleetID: "h", v1alpha1.AnnotationOwnerUID: "u", v1alpha1.AnnotationOwner: "hpc/n"}, true, "hpc/n"},
+		"another's":           {o, map[string]string{v1alpha1.AnnotationFleetID: "h", v1alpha1.AnnotationOwnerUID: "v", v1alpha1.AnnotationOwner: "lab/n"}, false, "lab/n"},
+		"our name, made anew": {o, map[string]string{v1alpha1.AnnotationFleetID: "h", v1alpha1.AnnotationOwnerUID: "v", v1alpha1.AnnotationOwner: "hpc/n"}, false, "hpc/n"},
+		"another hub's":       {o, map[string]string{v1alpha1.AnnotationFleetID: "i", v1alpha1.AnnotationOwnerUID: "u", v1alpha1.AnnotationOwner: "hpc/n"}, false, ""},
 		"a stranger's":        {o, nil, false, ""},
 		"no origin at all":    {fleet.Origin{}, nil, false, ""},
-		"no owner":            {fleet.Origin{HubUID: "h"}, map[string]string{v1alpha1.AnnotationHubUID: "h"}, false, ""},
+		"no owner":            {fleet.Origin{FleetID: "h"}, map[string]string{v1alpha1.AnnotationFleetID: "h"}, false, ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

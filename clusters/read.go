@@ -18,7 +18,7 @@ import (
 // conflictOf describes an object under our name that this origin does not own.
 func conflictOf(o fleet.Origin, kind string, obj client.Object) *Conflict {
 	c := &Conflict{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	if obj.GetAnnotations()[v1alpha1.AnnotationHubUID] == o.HubUID {
+	if obj.GetAnnotations()[v1alpha1.AnnotationFleetID] == o.FleetID {
 		c.Owner = obj.GetAnnotations()[v1alpha1.AnnotationOwner]
 	}
 	return c
@@ -45,16 +45,16 @@ func (m *Member) LiveJob(ctx context.Context, key types.NamespacedName, origin f
 
 // UnreleasedJob returns whose Job the one of this name in the cache is, if this hub has created it and never released
 // it; else an empty Origin.
-func (m *Member) UnreleasedJob(ctx context.Context, key types.NamespacedName, hubUID string) (fleet.Origin, error) {
+func (m *Member) UnreleasedJob(ctx context.Context, key types.NamespacedName, fleetID string) (fleet.Origin, error) {
 	var job batchv1.Job
 	if err := m.GetClient().Get(ctx, key, &job); err != nil {
 		return fleet.Origin{}, client.IgnoreNotFound(err)
 	}
 	of := fleet.Origin{
-		HubUID: job.Annotations[v1alpha1.AnnotationHubUID],
-		Owner:  job.Annotations[v1alpha1.AnnotationOwner], OwnerUID: job.Annotations[v1alpha1.AnnotationOwnerUID],
+		FleetID: job.Annotations[v1alpha1.AnnotationFleetID],
+		Owner:   job.Annotations[v1alpha1.AnnotationOwner], OwnerUID: job.Annotations[v1alpha1.AnnotationOwnerUID],
 	}
-	if of.HubUID != hubUID || !of.Owns(&job) || !Unreleased(&job) {
+	if of.FleetID != fleetID || !of.Owns(&job) || !Unreleased(&job) {
 		return fleet.Origin{}, nil
 	}
 	return of, nil

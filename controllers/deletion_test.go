@@ -86,8 +86,8 @@ var _ = Describe("The deletion of a FleetMiniCluster", func() {
 		Eventually(w.line).WithArguments(ctx, "mine").Should(Equal("True Synced Synced Progressing 1/1"))
 		own := job(ctx, "alpine", w.name, "mine").Annotations
 		origins := map[string]map[string]string{
-			"of-another-hub":    {v1alpha1.AnnotationHubUID: "another", v1alpha1.AnnotationOwner: w.name + "/mine", v1alpha1.AnnotationOwnerUID: string(f.UID)},
-			"of-another-object": {v1alpha1.AnnotationHubUID: own[v1alpha1.AnnotationHubUID], v1alpha1.AnnotationOwner: w.name + "/mine", v1alpha1.AnnotationOwnerUID: "another"},
+			"of-another-hub":    {v1alpha1.AnnotationFleetID: "another", v1alpha1.AnnotationOwner: w.name + "/mine", v1alpha1.AnnotationOwnerUID: string(f.UID)},
+			"of-another-object": {v1alpha1.AnnotationFleetID: own[v1alpha1.AnnotationFleetID], v1alpha1.AnnotationOwner: w.name + "/mine", v1alpha1.AnnotationOwnerUID: "another"},
 			"of-nobody":         nil,
 		}
 		var theirs []client.Object

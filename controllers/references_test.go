@@ -294,14 +294,14 @@ var _ = Describe("Secrets and ConfigMaps that a MiniCluster names", func() {
 		put(ctx, hub, secretIn(w.name, "token", travels), w.using("stays", "token"))
 		Eventually(w.line).WithArguments(ctx, "stays").Should(Equal(runsOn1))
 		By("finding users of a copy that are no more, as after a member was away when they were deleted")
-		hubUID := secretOn(ctx, alpine(), w.name, "token").Annotations[v1alpha1.AnnotationHubUID]
+		fleetID := secretOn(ctx, alpine(), w.name, "token").Annotations[v1alpha1.AnnotationFleetID]
 		left := secretIn(w.name, "left", map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelCopy: "true"})
 		left.Annotations = map[string]string{
-			v1alpha1.AnnotationHubUID: hubUID, v1alpha1.AnnotationCopyOf: w.name + "/left", v1alpha1.AnnotationCopyOfUID: "x",
+			v1alpha1.AnnotationFleetID: fleetID, v1alpha1.AnnotationCopyOf: w.name + "/left", v1alpha1.AnnotationCopyOfUID: "x",
 			v1alpha1.AnnotationUserPrefix + "1": w.name + "/deleted", v1alpha1.AnnotationUserPrefix + "2": w.name + "/stays",
 		}
 		other := left.DeepCopy()
-		other.Name, other.Annotations[v1alpha1.AnnotationHubUID] = "other", "another hub"
+		other.Name, other.Annotations[v1alpha1.AnnotationFleetID] = "other", "another hub"
 		put(ctx, alpine(), left, other)
 		Eventually(secretOn).WithArguments(ctx, alpine(), w.name, "left").Should(BeNil())
 		Consistently(secretOn).WithArguments(ctx, alpine(), w.name, "other").ShouldNot(BeNil())

@@ -99,11 +99,11 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (mcmanager.Man
 	if err != nil {
 		return nil, err
 	}
-	hubUID, err := hubIdentity(ctx, mgr.GetLocalManager().GetAPIReader())
+	fleetID, err := hubIdentity(ctx, mgr.GetLocalManager().GetAPIReader())
 	if err != nil {
 		return nil, err
 	}
-	if err := setUpControllers(mgr, provider, connections, hubUID, o); err != nil {
+	if err := setUpControllers(mgr, provider, connections, fleetID, o); err != nil {
 		return nil, err
 	}
 	return mgr, errors.Join(local.AddHealthzCheck("ping", healthz.Ping), local.AddReadyzCheck("caches", cachesFilled(local.GetCache())))
@@ -156,19 +156,19 @@ func (n *notifiers) notify(member string, reachability bool) {
 	}
 }
 
-func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, connections *notifiers, hubUID string, o Options) error {
+func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, connections *notifiers, fleetID string, o Options) error {
 	local := mgr.GetLocalManager()
 	recorder := local.GetEventRecorder("minifleet")
 	tracker := &inflight.Tracker{}
 	members := &membercluster.Reconciler{
 		Client: local.GetClient(), Cache: local.GetCache(), APIReader: local.GetAPIReader(), Provider: provider, Namespace: o.Namespace,
-		HubUID: hubUID, Recorder: recorder, Now: o.Now, InFlight: tracker, Intervals: membercluster.DefaultIntervals().Scale(o.scale()),
+		FleetID: fleetID, Recorder: recorder, Now: o.Now, InFlight: tracker, Intervals: membercluster.DefaultIntervals().Scale(o.scale()),
 	}
 	if err := members.SetUp(local, &connections.members); err != nil {
 		return fmt.Errorf("setting up the MemberCluster controller: %w", err)
 	}
 	fleet := fleetminicluster.New(fleetminicluster.Options{
-		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: provider, HubUID: hubUID,
+		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: provider, FleetID: fleetID,
 		Recorder: recorder, Now: o.Now, FollowInterval: o.FollowInterval, InFlight: tracker,
 		Intervals: fleetminicluster.DefaultIntervals().Scale(o.scale()),
 	})

@@ -17,8 +17,8 @@ const (
 	// LabelPlacement names, on a MiniCluster in Git, the Placement to use.
 	LabelPlacement = "minifleet.dev/placement"
 
-	// AnnotationHubUID is the UID of the hub's kube-system namespace: which fleet an object belongs to.
-	AnnotationHubUID = "minifleet.dev/hub-uid"
+	// AnnotationFleetID is the identity of the fleet that an object belongs to.
+	AnnotationFleetID = "minifleet.dev/fleet-id"
 	// AnnotationOwner is NAMESPACE/NAME of the FleetMiniCluster on the hub.
 	AnnotationOwner = "minifleet.dev/owner"
 	// AnnotationOwnerUID is the UID of the FleetMiniCluster on the hub.

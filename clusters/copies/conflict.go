@@ -30,9 +30,9 @@ func (c *Conflict) Error() string {
 	}
 }
 
-func conflictOf(want, have client.Object, hubUID string) *Conflict {
+func conflictOf(want, have client.Object, fleetID string) *Conflict {
 	c := &Conflict{Kind: Kind(want), Namespace: have.GetNamespace(), Name: have.GetName()}
-	if a := have.GetAnnotations(); a[v1alpha1.AnnotationHubUID] == hubUID {
+	if a := have.GetAnnotations(); a[v1alpha1.AnnotationFleetID] == fleetID {
 		c.Source, c.Owner = a[v1alpha1.AnnotationCopyOf], a[v1alpha1.AnnotationOwner]
 	}
 	return c

@@ -38,7 +38,7 @@ func copyOf(source client.Object, namespace string, user fleet.Origin) client.Ob
 	out.SetName(source.GetName())
 	out.SetLabels(map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelCopy: "true"})
 	out.SetAnnotations(map[string]string{
-		v1alpha1.AnnotationHubUID:                     user.HubUID,
+		v1alpha1.AnnotationFleetID:                    user.FleetID,
 		v1alpha1.AnnotationCopyOf:                     source.GetNamespace() + "/" + source.GetName(),
 		v1alpha1.AnnotationCopyOfUID:                  string(source.GetUID()),
 		v1alpha1.AnnotationCopyOfVersion:              source.GetResourceVersion(),

@@ -39,10 +39,10 @@ func Check(ctx context.Context, m *clusters.Member, source client.Object, namesp
 	if err == nil && have == nil {
 		have, err = Find(ctx, m, Kind(want), client.ObjectKeyFromObject(want))
 	}
-	if err != nil || have == nil || have.GetUID() == source.GetUID() || isCopyOf(m, have, source, user.HubUID) {
+	if err != nil || have == nil || have.GetUID() == source.GetUID() || isCopyOf(m, have, source, user.FleetID) {
 		return err
 	}
-	return conflictOf(want, have, user.HubUID)
+	return conflictOf(want, have, user.FleetID)
 }
 
 // Ensure makes a namespace of the member have a copy of a Secret or ConfigMap of the hub, with its
@@ -57,7 +57,7 @@ func Ensure(ctx context.Context, m *clusters.Member, source client.Object, names
 	if err != nil {
 		return "", err
 	}
-	if have != nil && isCopyOf(m, have, source, user.HubUID) && sameContent(want, have) && marked(want, have) && isUser(have, user) {
+	if have != nil && isCopyOf(m, have, source, user.FleetID) && sameContent(want, have) && marked(want, have) && isUser(have, user) {
 		return Kept, nil
 	}
 	defer lock(m, want)()
@@ -74,7 +74,7 @@ func Ensure(ctx context.Context, m *clusters.Member, source client.Object, names
 }
 
 // Release takes the users for whom released is true off a copy, and deletes the copy when it has no other.
-func Release(ctx context.Context, m *clusters.Member, have client.Object, hubUID string, released func(fleet.Origin) bool) error {
+func Release(ctx context.Context, m *clusters.Member, have client.Object, fleetID string, released func(fleet.Origin) bool) error {
 	if err := m.Verify(ctx); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func Release(ctx context.Context, m *clusters.Member, have client.Object, hubUID
 		if err != nil {
 			return err
 		}
-		if now == nil || !isCopy(m, now, hubUID) || !now.GetDeletionTimestamp().IsZero() {
+		if now == nil || !isCopy(m, now, fleetID) || !now.GetDeletionTimestamp().IsZero() {
 			return nil
 		}
 		if err := removeUsers(ctx, m, now, released); !lostRace(err) {

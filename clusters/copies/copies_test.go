@@ -19,7 +19,7 @@ import (
 	"github.com/minifleet/minifleet/internal/fleet"
 )
 
-var user = fleet.Origin{HubUID: "hub", Owner: "hpc/lammps", OwnerUID: "1"}
+var user = fleet.Origin{FleetID: "hub", Owner: "hpc/lammps", OwnerUID: "1"}
 
 func hubSecret() *corev1.Secret {
 	return &corev1.Secret{
@@ -38,7 +38,7 @@ func TestCopyHoldsContentAlone(t *testing.T) {
 			Namespace: "site", Name: "s",
 			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelCopy: "true"},
 			Annotations: map[string]string{
-				"minifleet.dev/hub-uid": "hub", "minifleet.dev/copy-of": "hpc/s", "minifleet.dev/copy-of-uid": "original",
+				"minifleet.dev/fleet-id": "hub", "minifleet.dev/copy-of": "hpc/s", "minifleet.dev/copy-of-uid": "original",
 				"minifleet.dev/copy-of-version": "7", "user.minifleet.dev/1": "hpc/lammps",
 			},
 		},
@@ -65,7 +65,7 @@ func TestIsCopy(t *testing.T) {
 		"a copy":                     {want: true},
 		"its labels were taken off":  {change: func(s *corev1.Secret) { s.Labels = nil }, want: true},
 		"a stranger's":               {change: func(s *corev1.Secret) { s.Annotations = nil }},
-		"another hub's":              {change: func(s *corev1.Secret) { s.Annotations[v1alpha1.AnnotationHubUID] = "other" }},
+		"another hub's":              {change: func(s *corev1.Secret) { s.Annotations[v1alpha1.AnnotationFleetID] = "other" }},
 		"part of a run":              {change: func(s *corev1.Secret) { delete(s.Annotations, v1alpha1.AnnotationCopyOf) }},
 		"the original, by its UID":   {change: func(s *corev1.Secret) { s.UID = "original" }},
 		"the original, by its place": {member: "hub", change: func(s *corev1.Secret) { s.Namespace = "hpc" }},

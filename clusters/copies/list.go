@@ -17,16 +17,16 @@ import (
 )
 
 // isCopy says whether an object on a member was copied there by this hub.
-func isCopy(m *clusters.Member, obj client.Object, hubUID string) bool {
+func isCopy(m *clusters.Member, obj client.Object, fleetID string) bool {
 	a := obj.GetAnnotations()
 	of := a[v1alpha1.AnnotationCopyOf]
-	original := m.UID == hubUID && of == obj.GetNamespace()+"/"+obj.GetName() || a[v1alpha1.AnnotationCopyOfUID] == string(obj.GetUID())
-	return hubUID != "" && a[v1alpha1.AnnotationHubUID] == hubUID && of != "" && !original
+	original := m.UID == fleetID && of == obj.GetNamespace()+"/"+obj.GetName() || a[v1alpha1.AnnotationCopyOfUID] == string(obj.GetUID())
+	return fleetID != "" && a[v1alpha1.AnnotationFleetID] == fleetID && of != "" && !original
 }
 
 // isCopyOf says whether an object is the copy of this one.
-func isCopyOf(m *clusters.Member, obj, source client.Object, hubUID string) bool {
-	return isCopy(m, obj, hubUID) && obj.GetAnnotations()[v1alpha1.AnnotationCopyOf] == source.GetNamespace()+"/"+source.GetName()
+func isCopyOf(m *clusters.Member, obj, source client.Object, fleetID string) bool {
+	return isCopy(m, obj, fleetID) && obj.GetAnnotations()[v1alpha1.AnnotationCopyOf] == source.GetNamespace()+"/"+source.GetName()
 }
 
 // Find returns the Secret or ConfigMap that a member has, or nil where it has none.
@@ -73,29 +73,29 @@ func Index(ctx context.Context, members client.FieldIndexer) error {
 
 // UsedBy returns the copies of this hub that the cache shows to be used by a FleetMiniCluster, NAMESPACE/NAME,
 // or by one of that name before it. No namespace stands for all.
-func UsedBy(ctx context.Context, m *clusters.Member, namespace, owner, hubUID string) ([]client.Object, error) {
-	return list(ctx, m, m.GetClient(), hubUID, client.InNamespace(namespace), client.MatchingFields{usersIndex: owner})
+func UsedBy(ctx context.Context, m *clusters.Member, namespace, owner, fleetID string) ([]client.Object, error) {
+	return list(ctx, m, m.GetClient(), fleetID, client.InNamespace(namespace), client.MatchingFields{usersIndex: owner})
 }
 
 // Live returns all copies of this hub in a namespace, as the member itself has them.
-func Live(ctx context.Context, m *clusters.Member, namespace, hubUID string) ([]client.Object, error) {
+func Live(ctx context.Context, m *clusters.Member, namespace, fleetID string) ([]client.Object, error) {
 	if err := m.Verify(ctx); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, clusters.ReadTimeout)
 	defer cancel()
-	return list(ctx, m, m.GetAPIReader(), hubUID, client.InNamespace(namespace),
+	return list(ctx, m, m.GetAPIReader(), fleetID, client.InNamespace(namespace),
 		client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelCopy: "true"})
 }
 
-func list(ctx context.Context, m *clusters.Member, from client.Reader, hubUID string, options ...client.ListOption) ([]client.Object, error) {
+func list(ctx context.Context, m *clusters.Member, from client.Reader, fleetID string, options ...client.ListOption) ([]client.Object, error) {
 	var out []client.Object
 	for _, all := range []client.ObjectList{&corev1.SecretList{}, &corev1.ConfigMapList{}} {
 		if err := from.List(ctx, all, options...); err != nil {
 			return nil, err
 		}
 		_ = meta.EachListItem(all, func(o runtime.Object) error {
-			if obj, ok := o.(client.Object); ok && isCopy(m, obj, hubUID) {
+			if obj, ok := o.(client.Object); ok && isCopy(m, obj, fleetID) {
 				out = append(out, obj)
 			}
 			return nil

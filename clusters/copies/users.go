@@ -20,7 +20,7 @@ func Users(obj client.Object) []fleet.Origin {
 	var users []fleet.Origin
 	for key, owner := range annotations {
 		if uid, ok := strings.CutPrefix(key, v1alpha1.AnnotationUserPrefix); ok {
-			users = append(users, fleet.Origin{HubUID: annotations[v1alpha1.AnnotationHubUID], Owner: owner, OwnerUID: uid})
+			users = append(users, fleet.Origin{FleetID: annotations[v1alpha1.AnnotationFleetID], Owner: owner, OwnerUID: uid})
 		}
 	}
 	slices.SortFunc(users, func(a, b fleet.Origin) int { return strings.Compare(a.OwnerUID, b.OwnerUID) })

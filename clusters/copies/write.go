@@ -23,8 +23,8 @@ func step(ctx context.Context, m *clusters.Member, source, want, have client.Obj
 		return Created, m.Create(ctx, want.DeepCopyObject().(client.Object)) //nolint:forcetypeassert // a copy has the type of its original
 	case have.GetUID() == source.GetUID():
 		return Kept, nil // the member is the hub, and this is the very object
-	case !isCopyOf(m, have, source, user.HubUID):
-		return "", conflictOf(want, have, user.HubUID)
+	case !isCopyOf(m, have, source, user.FleetID):
+		return "", conflictOf(want, have, user.FleetID)
 	case !have.GetDeletionTimestamp().IsZero():
 		return "", fmt.Errorf("%s %s/%s is being deleted on the member; it is copied anew when it is deleted", Kind(want), have.GetNamespace(), have.GetName())
 	}

@@ -49,8 +49,8 @@ type Options struct {
 	// APIReader reads the hub itself, where the cache may be behind.
 	APIReader client.Reader
 	Provider  *clusters.Provider
-	// HubUID is the UID of the hub's kube-system namespace.
-	HubUID   string
+	// FleetID is the identity of the fleet.
+	FleetID  string
 	Recorder events.EventRecorder
 	Now      func() time.Time
 	// FollowInterval is how often the hub's Secrets and ConfigMaps that live runs have copies of are read.
@@ -85,14 +85,14 @@ func New(o Options) *Reconciler {
 	}
 	r.references = &references.Keeper{
 		Hub: hubobjects.New(o.APIReader, o.FollowInterval, o.Now), Client: o.Client, Provider: o.Provider,
-		HubUID: o.HubUID, Interval: o.FollowInterval, Deleted: r.deleted,
+		FleetID: o.FleetID, Interval: o.FollowInterval, Deleted: r.deleted,
 	}
 	return r
 }
 
 // origin is what marks everything of a FleetMiniCluster on members.
 func (r *Reconciler) origin(fmc *v1alpha1.FleetMiniCluster) fleet.Origin {
-	return fleet.Origin{HubUID: r.HubUID, Owner: fmc.Namespace + "/" + fmc.Name, OwnerUID: string(fmc.UID)}
+	return fleet.Origin{FleetID: r.FleetID, Owner: fmc.Namespace + "/" + fmc.Name, OwnerUID: string(fmc.UID)}
 }
 
 // user is a FleetMiniCluster as the user of copies on members.

@@ -43,7 +43,7 @@ func (r *Reconciler) removeAllStale(ctx context.Context, key types.NamespacedNam
 // something.
 func (r *Reconciler) removeStale(ctx context.Context, m *clusters.Member, key types.NamespacedName) error {
 	on := types.NamespacedName{Namespace: m.TargetNamespace(key.Namespace), Name: key.Name}
-	origin, err := m.UnreleasedJob(ctx, on, r.HubUID)
+	origin, err := m.UnreleasedJob(ctx, on, r.FleetID)
 	if err != nil || origin.Owner != key.String() || !r.deleted(ctx, origin) {
 		return err
 	}

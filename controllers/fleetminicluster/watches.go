@@ -136,7 +136,7 @@ func requests(keys []types.NamespacedName) []mcreconcile.Request {
 // for the hub: one reconciliation sees to all members.
 func (r *Reconciler) onMember(multicluster.ClusterName, cluster.Cluster) handler.TypedEventHandler[client.Object, mcreconcile.Request] {
 	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []mcreconcile.Request {
-		if obj.GetAnnotations()[v1alpha1.AnnotationHubUID] != r.HubUID {
+		if obj.GetAnnotations()[v1alpha1.AnnotationFleetID] != r.FleetID {
 			return nil
 		}
 		if users := r.references.UsersOf(obj); users != nil {

@@ -135,7 +135,7 @@ func (i Intervals) afterRemoval(owners, terminating []string, err error) removal
 func (r *Reconciler) removeFrom(ctx context.Context, m *clusters.Member, there footprint, clean *uidSet) (terminating []string, err error) {
 	terminating, err = removeEach(ctx, there.users, clean, func(ctx context.Context, f *v1alpha1.FleetMiniCluster) (bool, error) {
 		return m.Cleanup(ctx, m.TargetNamespace(f.Namespace), f.Name,
-			fleet.Origin{HubUID: r.HubUID, Owner: ownerOf(f), OwnerUID: string(f.UID)}, runs.Ledger(f.Status.Runs).Ended)
+			fleet.Origin{FleetID: r.FleetID, Owner: ownerOf(f), OwnerUID: string(f.UID)}, runs.Ledger(f.Status.Runs).Ended)
 	})
 	if err != nil || len(terminating) > 0 {
 		return terminating, err
@@ -151,7 +151,7 @@ func (r *Reconciler) removeFrom(ctx context.Context, m *clusters.Member, there f
 // releaseCopies releases the copies of Secrets and ConfigMaps on a member for the users, and returns those that
 // they used.
 func (r *Reconciler) releaseCopies(ctx context.Context, m *clusters.Member, there footprint) (used []string, err error) {
-	all, err := copies.Live(ctx, m, m.Spec.Namespace, r.HubUID)
+	all, err := copies.Live(ctx, m, m.Spec.Namespace, r.FleetID)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (r *Reconciler) releaseCopies(ctx context.Context, m *clusters.Member, ther
 	for _, have := range all {
 		if slices.ContainsFunc(copies.Users(have), isRemoved) {
 			used = append(used, fmt.Sprintf("%s %s/%s", copies.Kind(have), have.GetNamespace(), have.GetName()))
-			errs = append(errs, copies.Release(ctx, m, have, r.HubUID, isRemoved))
+			errs = append(errs, copies.Release(ctx, m, have, r.FleetID, isRemoved))
 		}
 	}
 	return used, errors.Join(errs...)

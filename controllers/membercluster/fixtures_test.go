@@ -37,7 +37,7 @@ func newHub(t *testing.T, objects ...client.Object) client.Client {
 func newReconciler(hub, cache client.Client) *Reconciler {
 	now := func() time.Time { return noon }
 	return &Reconciler{
-		Client: cache, Cache: cache, APIReader: hub, Namespace: "minifleet-system", HubUID: "hub",
+		Client: cache, Cache: cache, APIReader: hub, Namespace: "minifleet-system", FleetID: "hub",
 		Provider: clusters.NewProvider(logr.Discard(), now, func(string, bool) {}),
 		Recorder: events.NewFakeRecorder(100), Now: now, InFlight: &inflight.Tracker{},
 	}

@@ -28,7 +28,7 @@ func (r *Reconciler) removeOrphans(ctx context.Context, member *v1alpha1.MemberC
 		return 0, nil //nolint:nilerr // its return is an event
 	}
 	remaining, removeErr := removeOrphans(orphans, func(o v1alpha1.Orphan) (bool, error) {
-		return m.Cleanup(ctx, o.Namespace, o.Name, fleet.Origin{HubUID: r.HubUID, Owner: o.Owner, OwnerUID: string(o.UID)}, nil)
+		return m.Cleanup(ctx, o.Namespace, o.Name, fleet.Origin{FleetID: r.FleetID, Owner: o.Owner, OwnerUID: string(o.UID)}, nil)
 	})
 	if len(remaining) < len(orphans) {
 		member.Status.Orphans = remaining

@@ -43,7 +43,7 @@ type Reconciler struct {
 	Provider  *clusters.Provider
 	// Namespace is the manager's own, which holds the kubeconfigs.
 	Namespace string
-	HubUID    string
+	FleetID   string
 	Recorder  events.EventRecorder
 	Now       func() time.Time
 	// Intervals must be set.

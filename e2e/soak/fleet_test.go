@@ -226,7 +226,7 @@ func (f *fleet) settleStrangers(t *testing.T) {
 		Namespace: f.namespace, Name: "theirs",
 		Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelOwner: names[0], v1alpha1.LabelRun: "0123456789"},
 		Annotations: map[string]string{
-			v1alpha1.AnnotationHubUID: "another-hub", v1alpha1.AnnotationOwner: f.namespace + "/" + names[0], v1alpha1.AnnotationOwnerUID: "another",
+			v1alpha1.AnnotationFleetID: "another-hub", v1alpha1.AnnotationOwner: f.namespace + "/" + names[0], v1alpha1.AnnotationOwnerUID: "another",
 		},
 	}
 	job := func(m metav1.ObjectMeta) client.Object {

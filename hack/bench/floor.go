@@ -48,7 +48,7 @@ func bareBundle(name string) (*render.Bundle, error) {
 	}
 	return render.Render(render.Input{
 		Name: name, Namespace: floorNamespace, Spec: mc.Spec, CurveCert: cert, RunID: "floor",
-		Origin: values.Origin{HubUID: "floor", Owner: floorNamespace + "/" + name, OwnerUID: "floor"},
+		Origin: values.Origin{FleetID: "floor", Owner: floorNamespace + "/" + name, OwnerUID: "floor"},
 	})
 }
 

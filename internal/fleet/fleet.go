@@ -15,10 +15,10 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
 
-// Origin says which FleetMiniCluster of which hub an object on a member belongs to.
+// Origin says which FleetMiniCluster of which fleet an object on a member belongs to.
 type Origin struct {
-	// HubUID is the UID of the hub's kube-system namespace.
-	HubUID string
+	// FleetID is the identity of the fleet.
+	FleetID string
 	// Owner is NAMESPACE/NAME of the FleetMiniCluster, OwnerUID its UID.
 	Owner, OwnerUID string
 }
@@ -26,8 +26,8 @@ type Origin struct {
 // Owns says whether an object carries this origin.
 func (o Origin) Owns(obj metav1.Object) bool {
 	a := obj.GetAnnotations()
-	return o.HubUID != "" && o.OwnerUID != "" &&
-		a[v1alpha1.AnnotationHubUID] == o.HubUID && a[v1alpha1.AnnotationOwnerUID] == o.OwnerUID
+	return o.FleetID != "" && o.OwnerUID != "" &&
+		a[v1alpha1.AnnotationFleetID] == o.FleetID && a[v1alpha1.AnnotationOwnerUID] == o.OwnerUID
 }
 
 // Key is the owner's namespace and name; ok is false where Owner is not of that form.

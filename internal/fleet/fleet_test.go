@@ -11,7 +11,7 @@ import (
 )
 
 func TestOwns(t *testing.T) {
-	o := fleet.Origin{HubUID: "h", Owner: "hpc/n", OwnerUID: "u"}
+	o := fleet.Origin{FleetID: "h", Owner: "hpc/n", OwnerUID: "u"}
 	cases := map[string]struct {
 		origin     fleet.Origin
 		hub, owner string // UIDs that the object bears
@@ -22,12 +22,12 @@ func TestOwns(t *testing.T) {
 		"another hub's":    {o, "i", "u", false},
 		"nobody's":         {o, "", "", false},
 		"no origin at all": {fleet.Origin{}, "", "", false},
-		"no owner":         {fleet.Origin{HubUID: "h"}, "h", "", false},
+		"no owner":         {fleet.Origin{FleetID: "h"}, "h", "", false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-				v1alpha1.AnnotationHubUID: c.hub, v1alpha1.AnnotationOwnerUID: c.owner,
+				v1alpha1.AnnotationFleetID: c.hub, v1alpha1.AnnotationOwnerUID: c.owner,
 			}}}
 			if got := c.origin.Owns(obj); got != c.want {
 				t.Errorf("got %t", got)

@@ -28,7 +28,7 @@ func input(manifest fluxv1alpha2.MiniCluster) render.Input {
 		Spec:      manifest.Spec,
 		CurveCert: certificate("test"),
 		RunID:     "run-1",
-		Origin:    fleet.Origin{HubUID: "hub", Owner: "default/" + manifest.Name, OwnerUID: "owner"},
+		Origin:    fleet.Origin{FleetID: "hub", Owner: "default/" + manifest.Name, OwnerUID: "owner"},
 	}
 }
 

@@ -79,7 +79,7 @@ func TestMetadata(t *testing.T) {
 		}
 		labels, annotations := object.GetLabels(), object.GetAnnotations()
 		want := map[string]string{
-			v1alpha1.AnnotationHubUID: "hub", v1alpha1.AnnotationOwner: "default/lammps", v1alpha1.AnnotationOwnerUID: "owner",
+			v1alpha1.AnnotationFleetID: "hub", v1alpha1.AnnotationOwner: "default/lammps", v1alpha1.AnnotationOwnerUID: "owner",
 			v1alpha1.AnnotationDigest: annotations[v1alpha1.AnnotationDigest],
 		}
 		if diff := cmp.Diff(want, annotations); diff != "" || len(annotations[v1alpha1.AnnotationDigest]) != 16 {

@@ -54,7 +54,7 @@ func (k *Keeper) Maintain(ctx context.Context, m *clusters.Member, user User, us
 	if k.IsHub(m, user.Namespace) {
 		return r, nil
 	}
-	used, err := copies.UsedBy(ctx, m, m.TargetNamespace(user.Namespace), user.Origin.Owner, k.HubUID)
+	used, err := copies.UsedBy(ctx, m, m.TargetNamespace(user.Namespace), user.Origin.Owner, k.FleetID)
 	if err == nil && len(used) > 0 {
 		err = k.maintainAll(ctx, m, user, uses, used, &r)
 	}
@@ -89,7 +89,7 @@ func (k *Keeper) maintainAll(ctx context.Context, m *clusters.Member, user User,
 			}
 		case plan.Unused:
 			if err = uses.Confirm(ctx); err == nil {
-				err = copies.Release(ctx, m, have, k.HubUID, func(u fleet.Origin) bool { return u == user.Origin || k.Deleted(ctx, u) })
+				err = copies.Release(ctx, m, have, k.FleetID, func(u fleet.Origin) bool { return u == user.Origin || k.Deleted(ctx, u) })
 			}
 		case plan.KeptForNext:
 		}

@@ -22,9 +22,9 @@ func (k *Keeper) ReleaseAll(ctx context.Context, m *clusters.Member, user User, 
 		return nil
 	}
 	namespace := m.TargetNamespace(user.Namespace)
-	used, err := copies.UsedBy(ctx, m, namespace, user.Origin.Owner, k.HubUID)
+	used, err := copies.UsedBy(ctx, m, namespace, user.Origin.Owner, k.FleetID)
 	if err == nil && len(used)+references > 0 {
-		used, err = copies.Live(ctx, m, namespace, k.HubUID) // the cache may not show the latest yet
+		used, err = copies.Live(ctx, m, namespace, k.FleetID) // the cache may not show the latest yet
 	}
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (k *Keeper) Any(ctx context.Context, m *clusters.Member, user User) (bool, 
 	if k.IsHub(m, user.Namespace) {
 		return false, nil
 	}
-	used, err := copies.UsedBy(ctx, m, m.TargetNamespace(user.Namespace), user.Origin.Owner, k.HubUID)
+	used, err := copies.UsedBy(ctx, m, m.TargetNamespace(user.Namespace), user.Origin.Owner, k.FleetID)
 	return len(used) > 0, err
 }
 
@@ -50,7 +50,7 @@ func (k *Keeper) releaseFor(ctx context.Context, m *clusters.Member, have client
 	if !slices.ContainsFunc(copies.Users(have), isReleased) {
 		return nil
 	}
-	return copies.Release(ctx, m, have, k.HubUID, func(user fleet.Origin) bool { return isReleased(user) || k.Deleted(ctx, user) })
+	return copies.Release(ctx, m, have, k.FleetID, func(user fleet.Origin) bool { return isReleased(user) || k.Deleted(ctx, user) })
 }
 
 // releaseOn releases copies on members where nothing else of a FleetMiniCluster is: one that was deleted while the
@@ -66,7 +66,7 @@ func (k *Keeper) releaseOn(ctx context.Context, key types.NamespacedName, except
 		if err != nil || slices.Contains(except, m.Name) {
 			continue // a member that is not connected is asked when it is
 		}
-		used, err := copies.UsedBy(ctx, m, "", key.String(), k.HubUID)
+		used, err := copies.UsedBy(ctx, m, "", key.String(), k.FleetID)
 		errs = append(errs, err)
 		for _, have := range used {
 			errs = append(errs, k.releaseFor(ctx, m, have, isReleased))
@@ -112,7 +112,7 @@ func (k *Keeper) releaseNoted(key types.NamespacedName, release func() error) er
 // UsersOf are the FleetMiniClusters that an object on a member, if it is a copy, says it is used by. They are noted, and
 // what they do not use any more is released when they are reconciled.
 func (k *Keeper) UsersOf(obj client.Object) []types.NamespacedName {
-	if obj.GetAnnotations()[v1alpha1.AnnotationHubUID] != k.HubUID {
+	if obj.GetAnnotations()[v1alpha1.AnnotationFleetID] != k.FleetID {
 		return nil
 	}
 	var out []types.NamespacedName

@@ -70,7 +70,7 @@ func TestMemberWatchesBringWhatHappensOnMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	jobs.Add(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-		v1alpha1.AnnotationHubUID: "hub", v1alpha1.AnnotationOwner: "space/lammps",
+		v1alpha1.AnnotationFleetID: "hub", v1alpha1.AnnotationOwner: "space/lammps",
 	}}})
 	got, _ := queue.Get()
 	if got.String() != "space/lammps" || got.ClusterName != "" {
