@@ -72,6 +72,9 @@ const (
 	ReasonReferenceUpdated     = "ReferenceUpdated"
 	ReasonReferenceWithdrawn   = "ReferenceWithdrawn"
 	ReasonHealthy              = "Healthy"
+	ReasonSucceededBefore      = "SucceededBefore"
+	ReasonMemberNotAsked       = "MemberNotAsked"
+	ReasonRunRestored          = "RunRestored"
 
 	// MemberCluster.
 	ReasonConnected            = "Connected"

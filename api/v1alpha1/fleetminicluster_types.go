@@ -143,9 +143,9 @@ func (s RunState) Ended() bool {
 	return s == RunSucceeded || s == RunFailed || s == RunReplaced || s == RunCancelled
 }
 
-// StopReason says why the hub stopped a run that had not ended.
+// StopReason says why a run was stopped that had not ended, by the hub unless it says otherwise.
 //
-// +kubebuilder:validation:Enum=Changed;Cancelled;Drained;NotStarted;Lost;DeclaredGone
+// +kubebuilder:validation:Enum=Changed;Cancelled;Drained;NotStarted;Lost;DeclaredGone;Deleted
 type StopReason string
 
 const (
@@ -161,6 +161,8 @@ const (
 	StopLost StopReason = "Lost"
 	// StopDeclaredGone says that a person has declared it gone while its member could not be asked.
 	StopDeclaredGone StopReason = "DeclaredGone"
+	// StopDeleted says that somebody has deleted its Job on the member. It is not retried.
+	StopDeleted StopReason = "Deleted"
 )
 
 // RunExit is how the first pod of a run that failed ended.
@@ -218,7 +220,7 @@ type Run struct {
 	// were followed by another (spec.retries).
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
-	// Stop says why the hub has stopped the run, or is about to.
+	// Stop says why the run was stopped, or is about to be.
 	// +optional
 	Stop StopReason `json:"stop,omitempty"`
 	// RunningTime is when all of its pods (minSize of them, where that is set) were first seen running. It is
@@ -236,7 +238,32 @@ type Run struct {
 	// Exit is how the first pod of a failed run ended, where the member could still tell.
 	// +optional
 	Exit *RunExit `json:"exit,omitempty"`
+	// RestoredTime is when this line was put back at the end of the ledger: Git asks again for what the run has
+	// done, or its member has told of a run that the ledger did not know.
+	// +optional
+	RestoredTime *metav1.Time `json:"restoredTime,omitempty"`
 }
+
+// EndedRun is what is remembered of a run that has ended, for longer than its line in the ledger is held.
+type EndedRun struct {
+	// ID, Cluster, Digest, RerunAt and Revision are those of the run.
+	ID string `json:"id"`
+	// +optional
+	Cluster string `json:"cluster,omitempty"`
+	Digest  string `json:"digest"`
+	// +optional
+	RerunAt string `json:"rerunAt,omitempty"`
+	// +optional
+	Revision string `json:"revision,omitempty"`
+	// State that the run has ended in.
+	State RunState `json:"state"`
+	// CompletionTime is when it ended.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+}
+
+// MaxEndedRuns is how many runs are remembered beside the ledger, on the hub and on each member.
+const MaxEndedRuns = 50
 
 // PodCounts are pods of one run, as its Job counts them.
 type PodCounts struct {
@@ -395,11 +422,23 @@ type FleetMiniClusterStatus struct {
 	Clusters []ClusterStatus `json:"clusters,omitempty"`
 
 	// Runs is the ledger, oldest first: for each member its latest run, and up to 10 earlier ones in all.
-	// It is the only memory of what already ran.
 	// +optional
 	// +listType=map
 	// +listMapKey=id
 	Runs []Run `json:"runs,omitempty"`
+
+	// Succeeded are runs that have succeeded and that Runs does not hold any more, oldest first. What they have done
+	// is not done again unless a person asks for that.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Succeeded []EndedRun `json:"succeeded,omitempty"`
+
+	// Unasked are members that may hold runs which the ledger has lost, and that could not be asked since. Nothing
+	// new begins before they are.
+	// +optional
+	// +listType=atomic
+	Unasked []string `json:"unasked,omitempty"`
 }
 
 // FleetMiniCluster is a MiniCluster that runs on members of the fleet.

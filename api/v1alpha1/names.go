@@ -17,6 +17,8 @@ const (
 	// LabelPlacement names, on a MiniCluster in Git, the Placement to use.
 	LabelPlacement = "minifleet.dev/placement"
 
+	// FleetConfigMap is the ConfigMap in the manager's namespace that has the identity of the fleet.
+	FleetConfigMap = "minifleet-fleet"
 	// AnnotationFleetID is the identity of the fleet that an object belongs to.
 	AnnotationFleetID = "minifleet.dev/fleet-id"
 	// AnnotationOwner is NAMESPACE/NAME of the FleetMiniCluster on the hub.
@@ -31,6 +33,10 @@ const (
 	// and the rerun token that it answers, so that a Job can be understood without the ledger.
 	AnnotationRunDigest = "minifleet.dev/run-digest"
 	AnnotationRunToken  = "minifleet.dev/run-token"
+
+	// LabelRecord marks, with the value "runs", the ConfigMap on a member that says which runs of a FleetMiniCluster
+	// have ended there. It outlives their Jobs.
+	LabelRecord = "minifleet.dev/record"
 
 	// AnnotationSuspended is "true" on a Job that MiniFleet has suspended, and SuspendedUnreleased on one that it
 	// has created and not let go yet. A Job that somebody else has suspended, such as an admission controller

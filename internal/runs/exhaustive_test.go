@@ -102,6 +102,14 @@ func everyLast() []*v1alpha1.Run {
 	withJob := line("a", v1alpha1.RunRunning)
 	withJob.JobUID = "first"
 	out = append(out, lost, byUser, withJob)
+	for _, state := range []v1alpha1.RunState{v1alpha1.RunSucceeded, v1alpha1.RunFailed, v1alpha1.RunCancelled} {
+		said := line("a", state) // or so somebody has made the ledger say
+		said.JobUID = "first"
+		out = append(out, said)
+	}
+	declared := stopped(v1alpha1.StopDeclaredGone, line("a", v1alpha1.RunReplaced))
+	declared.JobUID = "first"
+	out = append(out, declared)
 	for _, why := range []v1alpha1.StopReason{v1alpha1.StopNotStarted, v1alpha1.StopLost, v1alpha1.StopDrained} {
 		out = append(out, stopped(why, line("a", v1alpha1.RunStopping)))
 	}
@@ -196,8 +204,16 @@ func TestNextExhaustively(t *testing.T) {
 				(n.Action != runs.Adjust || s.mayRelease() && s.wanted.IsCurrent(s.last) && s.wanted.Chosen)
 		},
 		"a run that was to be stopped goes on only where that was because its pods did not run, and they do": func(s situation, n runs.Step) bool {
-			return n.Action != runs.Keep || s.own() && s.jobLive() && !s.job.Deleting && s.job.Pods.Ready > 0 && s.last.State == v1alpha1.RunStopping &&
+			return n.Action != runs.Keep || !s.ledgerLive() || s.own() && s.jobLive() && !s.job.Deleting && s.job.Pods.Ready > 0 && s.last.State == v1alpha1.RunStopping &&
 				(s.last.Stop == v1alpha1.StopNotStarted || s.last.Stop == v1alpha1.StopLost)
+		},
+		"a run that has ended in the ledger goes on only where its very Job is live, and nobody has declared it gone": func(s situation, n runs.Step) bool {
+			return n.Action != runs.Keep || s.ledgerLive() || s.own() && s.jobLive() && !s.job.Deleting && !s.job.Unreleased &&
+				string(s.last.JobUID) == s.job.UID && s.last.Stop != v1alpha1.StopDeclaredGone
+		},
+		"the very Job of a run that the ledger calls ended is deleted only where it was declared gone, or never released": func(s situation, n runs.Step) bool {
+			return n.Action != runs.DeleteJob || s.ledgerLive() || !s.own() || !s.jobLive() || string(s.last.JobUID) != s.job.UID ||
+				s.last.Stop == v1alpha1.StopDeclaredGone || s.job.Unreleased
 		},
 		"a run whose pods run is not stopped because they did not": func(s situation, n runs.Step) bool {
 			return n.Action != runs.DeleteJob || !s.ledgerLive() || !s.own() || s.job.Pods.Ready == 0 || s.cancelled() || s.wanted.Evict != "" ||
@@ -210,7 +226,7 @@ func TestNextExhaustively(t *testing.T) {
 			return s.pod == "" || !s.ledgerLive() || n.Action == runs.Nothing
 		},
 		"what is stopped says why, and what has ended otherwise does not": func(_ situation, n runs.Step) bool {
-			stopped := n.Action == runs.Stop || n.State == v1alpha1.RunReplaced || n.State == v1alpha1.RunCancelled
+			stopped := n.Action == runs.Stop || n.State == v1alpha1.RunReplaced || n.State == v1alpha1.RunCancelled || n.Reason == v1alpha1.ReasonJobDeleted
 			return stopped == (n.Stop != "")
 		},
 		"what is evicted is neither made, adjusted nor ignored": func(s situation, n runs.Step) bool {

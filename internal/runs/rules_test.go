@@ -160,7 +160,7 @@ func TestNext(t *testing.T) {
 			wanted(suspend), line("a", v1alpha1.RunRunning), nil, job("a", queued),
 			runs.Adjust, "", v1alpha1.ReasonSuspended,
 		},
-		"a live Job that has lost its run's label": {
+		"a live Job that does not say which run it is": {
 			wanted(digest("2")), line("a", v1alpha1.RunSucceeded), nil, job(""),
 			runs.Nothing, "", v1alpha1.ReasonWaitingForCompletion,
 		},
@@ -441,7 +441,7 @@ func TestNextTellsWhy(t *testing.T) {
 		"what holds it":     {runs.Input{Wanted: wanted(hold)}, "waiting for another member"},
 		"which run is in the way": {
 			runs.Input{Wanted: wanted(), Last: line("b", v1alpha1.RunStarting), Job: job("x")},
-			"a live Job of run x, which is not in the ledger, is in the way; it is left to end, delete it to go on at once",
+			"another run of this MiniCluster, x, is live on the member; this one starts when that has ended",
 		},
 		"how to run again": {
 			runs.Input{Wanted: wanted(), Last: line("a", v1alpha1.RunRunning)},
@@ -481,5 +481,46 @@ func TestIsCurrent(t *testing.T) {
 				t.Errorf("got %t", got)
 			}
 		})
+	}
+}
+
+// What a member still knows of a run whose Job is not there any more.
+func TestNextWithoutJob(t *testing.T) {
+	succeeded, failed := &runs.PodEnd{Succeeded: true}, &runs.PodEnd{}
+	recorded := func(state v1alpha1.RunState) *v1alpha1.EndedRun { return &v1alpha1.EndedRun{ID: "a", State: state} }
+	cases := map[string]struct {
+		in     runs.Input
+		state  v1alpha1.RunState
+		reason string
+		stop   v1alpha1.StopReason
+	}{
+		"nothing":                                {runs.Input{}, v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted, v1alpha1.StopDeleted},
+		"its first pod succeeded":                {runs.Input{Lead: succeeded}, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded, ""},
+		"its first pod failed":                   {runs.Input{Lead: failed}, v1alpha1.RunFailed, v1alpha1.ReasonRunFailed, ""},
+		"its success is on record":               {runs.Input{Recorded: recorded(v1alpha1.RunSucceeded)}, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded, ""},
+		"its failure is on record":               {runs.Input{Recorded: recorded(v1alpha1.RunFailed)}, v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted, v1alpha1.StopDeleted},
+		"a pod may still run":                    {runs.Input{Pod: "a-1", Lead: succeeded}, "", v1alpha1.ReasonDeleting, ""},
+		"its first pod succeeded, and is wanted": {runs.Input{Lead: succeeded, Wanted: runs.Wanted{Digest: "2"}}, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded, ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			c.in.Last, c.in.Ended = line("a", v1alpha1.RunRunning), endedIn(nil)
+			got := runs.Next(c.in)
+			if got.State != c.state || got.Reason != c.reason || got.Stop != c.stop {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestDeletedJobIsNotRetried(t *testing.T) {
+	last := stopped(v1alpha1.StopDeleted, line("a", v1alpha1.RunFailed))
+	in := runs.Input{Wanted: wanted(retries(3)), Last: last, Ended: endedIn(last)}
+	if got := runs.Next(in); got.Action != runs.Nothing {
+		t.Errorf("got %+v", got)
+	}
+	last.Stop = ""
+	if got := runs.Next(in); got.Action != runs.Begin {
+		t.Errorf("a run that failed by itself: got %+v", got)
 	}
 }

@@ -18,6 +18,7 @@
 package runs
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -54,8 +55,9 @@ type Wanted struct {
 	NoFailover bool
 	// Chosen says whether the member is in the placement. One that was removed from it gets no new run.
 	Chosen bool
-	// Hold is why no new run may start now although one is due; empty if it may.
-	Hold string
+	// Hold is why no new run may start now although one is due; empty if it may. HoldReason is the reason for it,
+	// WaitingForCompletion where that is empty.
+	Hold, HoldReason string
 }
 
 // IsCurrent says whether a run is for what is wanted now. Taking the rerun token away asks for nothing. A
@@ -72,8 +74,11 @@ func (w Wanted) IsFor(r *v1alpha1.Run) bool {
 // Job is what the member has under the MiniCluster's name.
 type Job struct {
 	UID string
-	// RunID, Digest and RerunAt say which run the Job was made for.
-	RunID, Digest, RerunAt string
+	// RunID, Digest and RerunAt say which run the Job was made for, as far as is known. Said is the digest that the Job
+	// itself says it is for.
+	RunID, Digest, RerunAt, Said string
+	// Created is when the member made it.
+	Created metav1.Time
 	// Deleting says that the Job is being deleted and that some of its pods may still be there.
 	Deleting bool
 	// Finished says that the Job has ended; Succeeded and Message say how.
@@ -99,12 +104,22 @@ type Input struct {
 	// Job is nil if the member confirmed that there is none.
 	Job *Job
 	// Pod is the name of a pod of the latest run that has not ended, where its Job no longer exists; empty if the member
-	// confirmed that there is none.
-	Pod string
+	// confirmed that there is none. Lead is how its first pod has ended then, nil if that is not there either.
+	Pod  string
+	Lead *PodEnd
+	// Recorded is what the member has on record of the latest run, nil if nothing.
+	Recorded *v1alpha1.EndedRun
 	// Quorum is how many of its pods the MiniCluster needs to begin; 0: all of them.
 	Quorum int32
 	// Now is the time, which the back-off between retries is reckoned from.
 	Now time.Time
+}
+
+// PodEnd is how a pod has ended.
+type PodEnd struct {
+	Succeeded bool
+	// Exit says how it failed.
+	Exit *v1alpha1.RunExit
 }
 
 // Action is what to do next.
@@ -124,7 +139,8 @@ const (
 	Finish Action = "Finish"
 	// Stop writes into the ledger that the hub is about to stop the run.
 	Stop Action = "Stop"
-	// Keep writes into the ledger that a run which was to be stopped goes on.
+	// Keep writes into the ledger that a run which was to be stopped goes on, or that one is live which is said to have
+	// ended.
 	Keep Action = "Keep"
 	// DeleteJob deletes the Job.
 	DeleteJob Action = "DeleteJob"
@@ -170,6 +186,7 @@ var rules = []rule{
 	{"its Job has ended: the result goes into the ledger", jobEnded},
 	{"a stale request has made a Job for it, after the one that it had: remove it", staleJob},
 	{"its Job no longer exists, but a pod of it may still run: wait until that is deleted", orphanPod},
+	{"its Job no longer exists, and its member knows how it ended: the result goes into the ledger", endedWithoutJob},
 	{"its Job was seen before and no longer exists: it has failed, and is not silently repeated", jobVanished},
 	{"its Job is being deleted: wait until its pods are deleted", jobDeleting},
 	{"it was to be stopped since its pods did not run, and they do by now: let it go on", startedAfterAll},
@@ -187,10 +204,11 @@ var rules = []rule{
 	{"its Job differs in size: adjust it", adjustSize},
 	{"its Job is as wanted", liveAsWanted},
 	// No live run in the ledger.
+	{"the very Job of a run that the ledger calls ended is live, and nobody gave it up: the ledger is wrong", liveAfterAll},
 	{"a live Job whose run has ended in the ledger: stop it", staleLiveJob},
 	{"the member has a Job of ours that the ledger does not know, and that was never released: remove it", unreleased},
 	{"the member has a Job of ours that the ledger does not know: adopt it, do not run beside it", adopt},
-	{"a live Job of ours has lost its run's label: let it end", unlabelled},
+	{"a live Job of ours does not say which run it is: let it end", unlabelled},
 	{"the member is no longer in the placement: clean up", removedFromPlacement},
 	{"what is wanted has run, and is to be cleaned up: remove its Job", tidy},
 	{"what is wanted has failed, and is to be tried again: wait out the back-off", backOff},
@@ -260,9 +278,40 @@ func jobVanished(in *Input) (Step, bool) {
 	case in.Last.LostTime != nil && !in.Wanted.NoFailover:
 		return over(v1alpha1.StopLost, "proven gone: its member answers again, and has neither the Job nor a pod of it"), true
 	default:
-		return finish(v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted,
-			"the Job was deleted on the member before it ended; to run again, set the annotation "+v1alpha1.AnnotationRerunAt), true
+		step := finish(v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted,
+			"the Job was deleted on the member before it ended; to run again, set the annotation "+v1alpha1.AnnotationRerunAt)
+		step.Stop = v1alpha1.StopDeleted
+		return step, true
 	}
+}
+
+// endedWithoutJob is about a Job that somebody has removed: its pods, left behind by a deletion that orphans them, or the
+// member's record may tell how the run has ended.
+func endedWithoutJob(in *Input) (Step, bool) {
+	if !in.live() || in.Job != nil {
+		return Step{}, false
+	}
+	switch {
+	case in.Recorded != nil && in.Recorded.State == v1alpha1.RunSucceeded:
+		return finish(v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded, "succeeded, as its member has on record"), true
+	case in.Last.State != v1alpha1.RunRunning || in.Lead == nil:
+		return Step{}, false
+	case in.Lead.Succeeded:
+		return finish(v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded, "its first pod succeeded; the Job was deleted on the member, and its pods were not"), true
+	default:
+		return finish(v1alpha1.RunFailed, v1alpha1.ReasonRunFailed, "the Job was deleted on the member, and its pods were not"), true
+	}
+}
+
+// liveAfterAll is for a ledger that somebody has edited. The hub calls no run ended whose Job may make pods, but for one
+// that a person has declared gone.
+func liveAfterAll(in *Input) (Step, bool) {
+	if in.live() || in.Last == nil || !in.hasRunsJob() || in.Job.Finished || in.Job.Deleting || in.Job.Unreleased ||
+		in.Job.UID == "" || string(in.Last.JobUID) != in.Job.UID || in.Last.Stop == v1alpha1.StopDeclaredGone {
+		return Step{}, false
+	}
+	return Step{Action: Keep, State: v1alpha1.RunRunning, Reason: v1alpha1.ReasonRunRestored,
+		Message: "the ledger had it as " + string(in.Last.State) + ", and its Job is live on the member"}, true
 }
 
 // endings are what people are told of a run that was stopped, where nothing more is known.
@@ -387,7 +436,7 @@ func wrongJob(in *Input) (Step, bool) {
 		return Step{Action: DeleteJob, Reason: v1alpha1.ReasonCleanedUp, Message: "removing the Job of an earlier run"}, true
 	}
 	return Step{Action: Nothing, Reason: v1alpha1.ReasonWaitingForCompletion,
-		Message: "a live Job of run " + in.Job.RunID + ", which is not in the ledger, is in the way; it is left to end, delete it to go on at once"}, true
+		Message: "another run of this MiniCluster, " + cmp.Or(in.Job.RunID, "of unknown id") + ", is live on the member; this one starts when that has ended"}, true
 }
 
 func adjustSuspension(in *Input) (Step, bool) {
@@ -453,7 +502,7 @@ func unlabelled(in *Input) (Step, bool) {
 		return Step{}, false
 	}
 	return Step{Action: Nothing, Reason: v1alpha1.ReasonWaitingForCompletion,
-		Message: "a live Job of ours that has lost its label " + v1alpha1.LabelRun + " is left to end; delete it to go on at once"}, true
+		Message: "a run of this MiniCluster whose id is not known is live on the member; a new one starts when that has ended"}, true
 }
 
 func removedFromPlacement(in *Input) (Step, bool) {
@@ -483,9 +532,10 @@ const (
 	maxBackOff   = 6 * time.Minute
 )
 
-// WillRetry says whether a run that has failed is to be followed by another one.
+// WillRetry says whether a run that has failed is to be followed by another one. One whose Job a person has deleted is
+// not.
 func (w Wanted) WillRetry(r *v1alpha1.Run) bool {
-	return w.IsCurrent(r) && r.State == v1alpha1.RunFailed && r.Attempt < w.Retries
+	return w.IsCurrent(r) && r.State == v1alpha1.RunFailed && r.Attempt < w.Retries && r.Stop != v1alpha1.StopDeleted
 }
 
 // Attempt is that of the run that follows last.
@@ -523,7 +573,7 @@ func held(in *Input) (Step, bool) {
 	if in.Wanted.Suspend {
 		return Step{Action: Nothing, Reason: v1alpha1.ReasonSuspended, Message: "spec.suspend keeps new runs from starting"}, true
 	}
-	return Step{Action: Nothing, Reason: v1alpha1.ReasonWaitingForCompletion, Message: in.Wanted.Hold}, in.Wanted.Hold != ""
+	return Step{Action: Nothing, Reason: cmp.Or(in.Wanted.HoldReason, v1alpha1.ReasonWaitingForCompletion), Message: in.Wanted.Hold}, in.Wanted.Hold != ""
 }
 
 func clearWay(in *Input) (Step, bool) {
