@@ -77,13 +77,11 @@ func secretDifference(want, have *corev1.Secret) Difference {
 	}
 }
 
+// sameOrigin leaves the UID of the owner out: what a live run began with is not replaced because its FleetMiniCluster
+// was created anew.
 func sameOrigin(want, have client.Object) bool {
-	for _, k := range []string{v1alpha1.AnnotationFleetID, v1alpha1.AnnotationOwner, v1alpha1.AnnotationOwnerUID} {
-		if want.GetAnnotations()[k] != have.GetAnnotations()[k] {
-			return false
-		}
-	}
-	return true
+	return want.GetAnnotations()[v1alpha1.AnnotationFleetID] == have.GetAnnotations()[v1alpha1.AnnotationFleetID] &&
+		want.GetAnnotations()[v1alpha1.AnnotationOwner] == have.GetAnnotations()[v1alpha1.AnnotationOwner]
 }
 
 // drifted compares what was rendered with what is there; fields that the member adds do not count.
@@ -171,8 +169,8 @@ func SuspendedByUs(job *batchv1.Job) bool {
 
 // StartRun creates the Job of a run. Where that very Job is there already, because the reply to an
 // earlier attempt was lost, it is returned. A Job of another run gives ErrOtherRun, somebody else's Job a
-// *Conflict.
-func (m *Member) StartRun(ctx context.Context, want *batchv1.Job, origin fleet.Origin) (*batchv1.Job, error) {
+// *Conflict. Known are the UIDs of Jobs that are the origin's, whatever they say.
+func (m *Member) StartRun(ctx context.Context, want *batchv1.Job, origin fleet.Origin, known ...types.UID) (*batchv1.Job, error) {
 	if err := m.Verify(ctx); err != nil {
 		return nil, err
 	}
@@ -188,10 +186,10 @@ func (m *Member) StartRun(ctx context.Context, want *batchv1.Job, origin fleet.O
 	if err := m.GetLive(ctx, client.ObjectKeyFromObject(want), &have); err != nil {
 		return nil, err
 	}
-	if !origin.Owns(&have) {
+	if !owns(origin, &have, known) {
 		return nil, conflictOf(origin, "Job", &have)
 	}
-	if have.Labels[v1alpha1.LabelRun] != want.Labels[v1alpha1.LabelRun] {
+	if fleet.RunOf(&have) != fleet.RunOf(want) {
 		return nil, ErrOtherRun
 	}
 	return &have, nil

@@ -55,24 +55,31 @@ func (a *orphanage) Delete(_ context.Context, obj client.Object, _ ...client.Del
 func TestCleanup(t *testing.T) {
 	origin := fleet.Origin{FleetID: "hub", Owner: "hpc/app", OwnerUID: "owner"}
 	meta := func(uid, run string) metav1.ObjectMeta {
-		m := metav1.ObjectMeta{UID: types.UID(uid), Annotations: map[string]string{v1alpha1.AnnotationFleetID: "hub", v1alpha1.AnnotationOwnerUID: "owner"}}
+		m := metav1.ObjectMeta{UID: types.UID(uid), Annotations: map[string]string{v1alpha1.AnnotationFleetID: "hub", v1alpha1.AnnotationOwner: "hpc/app", v1alpha1.AnnotationOwnerUID: "owner"}}
 		if run != "" {
 			m.Labels = map[string]string{v1alpha1.LabelRun: run}
 		}
 		return m
 	}
+	const first, second = "0000000001", "0000000002"
 	job := func(run string) []batchv1.Job { return []batchv1.Job{{ObjectMeta: meta("job", run)}} }
-	over := func(run string) bool { return run == "first" }
+	stripped := func(run string) []batchv1.Job {
+		j := job("")
+		j[0].Spec.Template.Labels = map[string]string{v1alpha1.LabelRun: run}
+		return j
+	}
+	over := func(run string) bool { return run == first }
 	cases := map[string]struct {
 		jobs    []batchv1.Job
 		over    func(string) bool
 		deleted []string
 	}{
 		"nothing runs":              {nil, over, []string{"scripts"}},
-		"a run that is over":        {job("first"), over, []string{"job"}},
-		"a run that has begun":      {job("second"), over, nil},
-		"a run, and all is to go":   {job("second"), nil, []string{"job"}},
-		"a Job without its label":   {job(""), over, []string{"job"}},
+		"a run that is over":        {job(first), over, []string{"job"}},
+		"a run that has begun":      {job(second), over, nil},
+		"a run, and all is to go":   {job(second), nil, []string{"job"}},
+		"a Job that says nothing":   {job(""), over, []string{"job"}},
+		"its label was taken off":   {stripped(second), over, nil},
 		"another's of the same hub": {[]batchv1.Job{{ObjectMeta: metav1.ObjectMeta{UID: "other", Annotations: map[string]string{v1alpha1.AnnotationFleetID: "hub"}}}}, over, []string{"scripts"}},
 	}
 	for name, c := range cases {
@@ -81,7 +88,7 @@ func TestCleanup(t *testing.T) {
 			m := &Member{Cluster: a, line: newLine(func() time.Time { return noon })}
 			m.line.dials.Store(1)
 			m.verified.Store(1)
-			done, err := m.Cleanup(t.Context(), "hpc", "app", origin, c.over)
+			done, err := m.Cleanup(t.Context(), types.NamespacedName{Namespace: "hpc", Name: "app"}, Removal{Owns: origin.Owns, Over: c.over})
 			if err != nil || done {
 				t.Errorf("done: %t, error: %v", done, err)
 			}
@@ -89,5 +96,16 @@ func TestCleanup(t *testing.T) {
 				t.Errorf("deleted (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestCleanupKeepsTheRecord(t *testing.T) {
+	owns := func(metav1.Object) bool { return true }
+	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelRecord: "runs"}}}
+	for keep, want := range map[bool]bool{true: false, false: true} {
+		r := Removal{Owns: owns, KeepRecord: keep}
+		if got := r.concerns(record); got != want {
+			t.Errorf("kept: %t, deleted: %t", keep, got)
+		}
 	}
 }

@@ -121,8 +121,8 @@ func TestOrigin(t *testing.T) {
 	}{
 		"ours":                {o, map[string]string{v1alpha1.AnnotationFleetID: "h", v1alpha1.AnnotationOwnerUID: "u", v1alpha1.AnnotationOwner: "hpc/n"}, true, "hpc/n"},
 		"another's":           {o, map[string]string{v1alpha1.AnnotationFleetID: "h", v1alpha1.AnnotationOwnerUID: "v", v1alpha1.AnnotationOwner: "lab/n"}, false, "lab/n"},
-		"our name, made anew": {o, map[string]string{v1alpha1.AnnotationFleetID: "h", v1alpha1.AnnotationOwnerUID: "v", v1alpha1.AnnotationOwner: "hpc/n"}, false, "hpc/n"},
-		"another hub's":       {o, map[string]string{v1alpha1.AnnotationFleetID: "i", v1alpha1.AnnotationOwnerUID: "u", v1alpha1.AnnotationOwner: "hpc/n"}, false, ""},
+		"our name, made anew": {o, map[string]string{v1alpha1.AnnotationFleetID: "h", v1alpha1.AnnotationOwnerUID: "v", v1alpha1.AnnotationOwner: "hpc/n"}, true, "hpc/n"},
+		"another fleet's":     {o, map[string]string{v1alpha1.AnnotationFleetID: "i", v1alpha1.AnnotationOwnerUID: "u", v1alpha1.AnnotationOwner: "hpc/n"}, false, "hpc/n"},
 		"a stranger's":        {o, nil, false, ""},
 		"no origin at all":    {fleet.Origin{}, nil, false, ""},
 		"no owner":            {fleet.Origin{FleetID: "h"}, map[string]string{v1alpha1.AnnotationFleetID: "h"}, false, ""},

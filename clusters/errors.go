@@ -27,16 +27,21 @@ func (e *Error) Unwrap() error { return e.Err }
 // Conflict says that an object under our name on a member belongs to somebody else. It is never taken over.
 type Conflict struct {
 	Kind, Namespace, Name string
-	// Owner is NAMESPACE/NAME of another FleetMiniCluster of this hub, or empty for a stranger.
-	Owner string
+	// Owner is NAMESPACE/NAME of another FleetMiniCluster, or empty for a stranger. OtherFleet says that it is one of
+	// another fleet.
+	Owner      string
+	OtherFleet bool
 }
 
 func (c *Conflict) Error() string {
-	whose := "is not MiniFleet's"
-	if c.Owner != "" {
-		whose = "belongs to FleetMiniCluster " + c.Owner
+	whose := "is not MiniFleet's: rename the MiniCluster, or have that object removed by its owner"
+	switch {
+	case c.OtherFleet:
+		whose = "belongs to FleetMiniCluster " + c.Owner + " of another fleet: rename the MiniCluster, or place it elsewhere"
+	case c.Owner != "":
+		whose = "belongs to FleetMiniCluster " + c.Owner + ": rename one of the two"
 	}
-	return fmt.Sprintf("%s %s/%s already exists on the member and %s: rename the MiniCluster, or remove that object", c.Kind, c.Namespace, c.Name, whose)
+	return fmt.Sprintf("%s %s/%s already exists on the member and %s", c.Kind, c.Namespace, c.Name, whose)
 }
 
 // ErrNotEngaged says that a member is not connected, and so nothing is known about it.

@@ -60,3 +60,29 @@ func (m *Member) anyPod(ctx context.Context, key types.NamespacedName, terms []t
 	}
 	return pods.Items[0].Name, nil
 }
+
+// LeadOfRun returns the first pod of a run, by completion index, once its Job is not there any more; nil if that is not
+// there either. The member itself is asked.
+func (m *Member) LeadOfRun(ctx context.Context, key types.NamespacedName, runID string) (*corev1.Pod, error) {
+	if err := m.Verify(ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, ReadTimeout)
+	defer cancel()
+	var pods corev1.PodList
+	err := m.GetAPIReader().List(ctx, &pods, client.InNamespace(key.Namespace), client.Limit(maxLeads), client.MatchingLabels{
+		v1alpha1.LabelOwner: key.Name, v1alpha1.LabelRun: runID, batchv1.JobCompletionIndexAnnotation: "0",
+	})
+	if err != nil || len(pods.Items) == 0 {
+		return nil, err
+	}
+	for i := range pods.Items {
+		if pods.Items[i].Status.Phase == corev1.PodSucceeded {
+			return &pods.Items[i], nil
+		}
+	}
+	return &pods.Items[0], nil
+}
+
+// maxLeads is how many pods of the first index are listed: those that were lost with their nodes may still be there.
+const maxLeads = 20

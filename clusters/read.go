@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,30 +18,28 @@ import (
 
 // conflictOf describes an object under our name that this origin does not own.
 func conflictOf(o fleet.Origin, kind string, obj client.Object) *Conflict {
-	c := &Conflict{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	if obj.GetAnnotations()[v1alpha1.AnnotationFleetID] == o.FleetID {
-		c.Owner = obj.GetAnnotations()[v1alpha1.AnnotationOwner]
-	}
-	return c
+	of := fleet.OriginOf(obj)
+	return &Conflict{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Owner: of.Owner, OtherFleet: of.FleetID != "" && of.FleetID != o.FleetID}
 }
 
 // Job returns the Job of this name from the cache, or nil where there is none. With live set, an absence
 // is confirmed by the member itself: a cache may lag, and labels that the cache selects on may have been
-// taken off. The error is a *Conflict for somebody else's Job.
-func (m *Member) Job(ctx context.Context, key types.NamespacedName, origin fleet.Origin, live bool) (*batchv1.Job, error) {
+// taken off. A Job with one of the UIDs that are known is the origin's own, whatever has become of its annotations. The
+// error is a *Conflict for somebody else's Job.
+func (m *Member) Job(ctx context.Context, key types.NamespacedName, origin fleet.Origin, live bool, known ...types.UID) (*batchv1.Job, error) {
 	var job batchv1.Job
 	err := m.GetClient().Get(ctx, key, &job)
 	if apierrors.IsNotFound(err) && live {
-		return m.LiveJob(ctx, key, origin)
+		return m.LiveJob(ctx, key, origin, known...)
 	}
-	return ownJob(&job, err, origin)
+	return ownJob(&job, err, origin, known)
 }
 
 // LiveJob returns the Job of this name from the member itself, or nil where there is none.
-func (m *Member) LiveJob(ctx context.Context, key types.NamespacedName, origin fleet.Origin) (*batchv1.Job, error) {
+func (m *Member) LiveJob(ctx context.Context, key types.NamespacedName, origin fleet.Origin, known ...types.UID) (*batchv1.Job, error) {
 	var job batchv1.Job
 	err := m.GetLive(ctx, key, &job)
-	return ownJob(&job, err, origin)
+	return ownJob(&job, err, origin, known)
 }
 
 // UnreleasedJob returns whose Job the one of this name in the cache is, if this hub has created it and never released
@@ -50,10 +49,7 @@ func (m *Member) UnreleasedJob(ctx context.Context, key types.NamespacedName, fl
 	if err := m.GetClient().Get(ctx, key, &job); err != nil {
 		return fleet.Origin{}, client.IgnoreNotFound(err)
 	}
-	of := fleet.Origin{
-		FleetID: job.Annotations[v1alpha1.AnnotationFleetID],
-		Owner:   job.Annotations[v1alpha1.AnnotationOwner], OwnerUID: job.Annotations[v1alpha1.AnnotationOwnerUID],
-	}
+	of := fleet.OriginOf(&job)
 	if of.FleetID != fleetID || !of.Owns(&job) || !Unreleased(&job) {
 		return fleet.Origin{}, nil
 	}
@@ -61,15 +57,20 @@ func (m *Member) UnreleasedJob(ctx context.Context, key types.NamespacedName, fl
 }
 
 // ownJob is the Job that was read, nil where there is none, or a *Conflict for somebody else's.
-func ownJob(job *batchv1.Job, err error, origin fleet.Origin) (*batchv1.Job, error) {
+func ownJob(job *batchv1.Job, err error, origin fleet.Origin, known []types.UID) (*batchv1.Job, error) {
 	switch {
 	case err != nil:
 		return nil, client.IgnoreNotFound(err)
-	case !origin.Owns(job):
+	case !owns(origin, job, known):
 		return nil, conflictOf(origin, "Job", job)
 	default:
 		return job, nil
 	}
+}
+
+// owns says whether a Job is the origin's, by what it says or by its UID.
+func owns(origin fleet.Origin, job *batchv1.Job, known []types.UID) bool {
+	return origin.Owns(job) || job.UID != "" && slices.Contains(known, job.UID)
 }
 
 // GetLive reads an object from the member itself, not the cache, after making sure that it is the right one.

@@ -50,7 +50,7 @@ func (c *reconciliation) conclude(t *plan.Target, o *outcome) error {
 		f.Done, f.Step, f.Removed = true, &step, o.removed
 		switch {
 		case o.started != nil:
-			f.Observed = &plan.Observation{Job: observe(o.started), Object: o.started}
+			f.Observed = &plan.Observation{Job: c.recognize(o.started, c.round.Ledger, t.Name), Object: o.started}
 			f.Step = &runs.Step{Action: runs.Nothing}
 		case errors.Is(o.err, errStale):
 			failed = o.err
@@ -78,12 +78,16 @@ func (c *reconciliation) performOn(ctx context.Context, t *plan.Target) (o outco
 		o.started, o.err = c.create(ctx, t)
 	case runs.DeleteJob:
 		action, message = "Delete", t.Step.Message
-		o.err = m.DeleteRun(ctx, t.Observed.Object)
+		if o.err = c.putOnRecord(ctx, t); o.err == nil {
+			o.err = m.DeleteRun(ctx, t.Observed.Object)
+		}
 	case runs.Adjust:
 		action, message = "Adjust", describeAdjustment(t)
 		o.err = c.adjust(ctx, m, t)
 	case runs.Cleanup:
-		o.removed, o.err = c.cleanup(ctx, m, c.snapshot.Object, c.round.Ledger.Ended)
+		if o.err = c.putOnRecord(ctx, t); o.err == nil {
+			o.removed, o.err = c.cleanup(ctx, m, c.snapshot.Object, c.round.Ledger)
+		}
 	default:
 	}
 	if action != "" && o.err == nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/controllers/internal/condition"
+	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
 	"github.com/minifleet/minifleet/controllers/internal/retry"
 	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/rollup"
@@ -82,8 +83,11 @@ func (r *Reconciler) cleanMembers(ctx context.Context, fmc *v1alpha1.FleetMiniCl
 		waiting []pending
 		errs    []error
 	)
-	known := plan.MayHold(fmc)
-	for _, name := range append(known, r.holding(ctx, fmc, known)...) {
+	names, err := r.toClean(ctx, fmc)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
 		wg.Go(func() {
 			w, err := r.cleanMember(ctx, fmc, name)
 			mu.Lock()
@@ -97,6 +101,32 @@ func (r *Reconciler) cleanMembers(ctx context.Context, fmc *v1alpha1.FleetMiniCl
 	wg.Wait()
 	slices.SortFunc(waiting, func(a, b pending) int { return strings.Compare(a.member, b.member) })
 	return waiting, errors.Join(errs...)
+}
+
+// toClean are the members that have something of a FleetMiniCluster or may have: those that the status knows of, those
+// whose caches show a Job or a record of it, and all of them where the status has lost what it knew.
+func (r *Reconciler) toClean(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) ([]string, error) {
+	names := append(plan.MayHold(fmc), fmc.Status.Unasked...)
+	lost := false
+	if plan.KnowsNoRun(fmc) && !r.newcomers.has(fmc.UID) {
+		var err error
+		if lost, err = curvesecret.Exists(ctx, r.Client, fmc); err != nil {
+			return nil, err
+		}
+	}
+	var list v1alpha1.MemberClusterList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing MemberClusters: %w", err)
+	}
+	for i := range list.Items {
+		name := list.Items[i].Name
+		m, err := r.Provider.Member(name)
+		if lost || err == nil && (r.holds(ctx, m, fmc) != nil || m.HasRecord(ctx, keyOn(m, fmc), r.origin(fmc))) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 // cleanMember deletes on one member; the result is nil once nothing is left there.
@@ -114,7 +144,7 @@ func (r *Reconciler) cleanMember(ctx context.Context, fmc *v1alpha1.FleetMiniClu
 	if err != nil {
 		return &pending{member: name, message: "the member cannot be reached; its objects are removed when it returns", unreachable: true}, nil //nolint:nilerr // it is waited for
 	}
-	removed, err := r.cleanup(ctx, member, fmc, nil)
+	removed, err := r.removeAll(ctx, member, fmc, clusters.Removal{Owns: r.origin(fmc).Owns, Jobs: known(fmc.Status.Runs, name)})
 	switch {
 	case clusters.Unanswered(err):
 		return &pending{member: name, message: "the member does not answer", unreachable: true}, nil

@@ -5,6 +5,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -14,6 +16,34 @@ import (
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
+// known are the UIDs of the Jobs that the ledger has seen on a member. Each is that of its run, whatever becomes of its
+// labels and annotations.
+func known(ledger runs.Ledger, member string) []types.UID {
+	var out []types.UID
+	for i := range ledger {
+		if ledger[i].Cluster == member && ledger[i].JobUID != "" {
+			out = append(out, ledger[i].JobUID)
+		}
+	}
+	return out
+}
+
+// recognize reduces a Job to what rules and status need, as observe does. What the ledger knows of a Job by its UID counts
+// for more than what the Job says.
+func recognize(job *batchv1.Job, origin fleet.Origin, ledger runs.Ledger, member string) *runs.Job {
+	if job != nil && clusters.Stripped(job, origin) {
+		job = job.DeepCopy()
+		metav1.SetMetaDataAnnotation(&job.ObjectMeta, v1alpha1.AnnotationSuspended, clusters.SuspensionOf(job))
+	}
+	j := observe(job)
+	for i := range ledger {
+		if run := &ledger[i]; j != nil && run.Cluster == member && string(run.JobUID) == j.UID {
+			j.RunID, j.Digest, j.RerunAt = run.ID, run.Digest, run.RerunAt
+		}
+	}
+	return j
+}
+
 // observe reduces a Job to what rules and status need; nil stays nil.
 func observe(job *batchv1.Job) *runs.Job {
 	if job == nil {
@@ -21,7 +51,7 @@ func observe(job *batchv1.Job) *runs.Job {
 	}
 	size := ptr.Deref(job.Spec.Completions, 0)
 	j := &runs.Job{
-		UID: string(job.UID), RunID: fleet.RunID(job.Labels),
+		UID: string(job.UID), RunID: fleet.RunOf(job), Created: job.CreationTimestamp,
 		Digest: sanitize.Text(job.Annotations[v1alpha1.AnnotationRunDigest], 64), RerunAt: sanitize.Text(job.Annotations[v1alpha1.AnnotationRunToken], 253),
 		Deleting: !job.DeletionTimestamp.IsZero(), CompletionTime: job.Status.CompletionTime, StartTime: job.Status.StartTime,
 		Size: size, Suspended: ptr.Deref(job.Spec.Suspend, false),
@@ -31,6 +61,7 @@ func observe(job *batchv1.Job) *runs.Job {
 			Succeeded: job.Status.Succeeded, Failed: job.Status.Failed,
 		},
 	}
+	j.Said = j.Digest
 	for _, condition := range job.Status.Conditions {
 		if condition.Status != corev1.ConditionTrue {
 			continue

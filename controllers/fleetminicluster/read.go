@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,10 +16,12 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/controllers/fleetminicluster/references"
 	"github.com/minifleet/minifleet/controllers/internal/allowance"
+	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
 	"github.com/minifleet/minifleet/internal/eviction"
 	"github.com/minifleet/minifleet/internal/grant"
 	"github.com/minifleet/minifleet/internal/nodeusage"
 	"github.com/minifleet/minifleet/internal/plan"
+	"github.com/minifleet/minifleet/internal/podhealth"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
@@ -29,6 +32,13 @@ func (c *reconciliation) read(ctx context.Context, reads plan.Reads, ledger runs
 		if err := c.readGrants(ctx); err != nil {
 			return err
 		}
+	}
+	if reads.HadRuns {
+		had, err := curvesecret.Exists(ctx, c.Client, c.snapshot.Object)
+		if err != nil {
+			return err
+		}
+		c.snapshot.HadRuns = &had
 	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -57,16 +67,15 @@ func (c *reconciliation) readFact(ctx context.Context, name string, fact plan.Fa
 	m := c.members[name] // nil for a member that is chosen and not connected yet: of that only the room is asked for
 	switch fact {
 	case plan.ReadCached:
-		job, err := m.Job(ctx, keyOn(m, c.snapshot.Object), c.origin(c.snapshot.Object), false)
-		f.Cached = &plan.Observation{Job: observe(job), Object: job}
-		if err != nil {
-			f.Cached.Conflict, _ = problemOf(err)
-		}
+		f.Cached = c.cached(ctx, m, ledger)
 	case plan.ReadProof:
-		job, err := m.LiveJob(ctx, keyOn(m, c.snapshot.Object), c.origin(c.snapshot.Object))
-		f.Proof = &eviction.Proof{Job: observe(job), Failed: err != nil}
+		job, err := m.LiveJob(ctx, keyOn(m, c.snapshot.Object), c.origin(c.snapshot.Object), known(ledger, name)...)
+		var conflict *clusters.Conflict
+		f.Proof = &eviction.Proof{Job: c.recognize(job, ledger, name), Failed: err != nil && !errors.As(err, &conflict)}
+	case plan.ReadRecord:
+		f.Record = c.readRecord(ctx, m)
 	case plan.ReadObserved, plan.ReadConfirmed:
-		c.observe(ctx, m, ledger.Last(name), fact == plan.ReadConfirmed, f)
+		c.observe(ctx, m, ledger, fact == plan.ReadConfirmed, f)
 	case plan.ReadExit:
 		f.Exit = c.readExit(ctx, m, f.Observed.Object)
 	case plan.ReadReferences:
@@ -76,6 +85,34 @@ func (c *reconciliation) readFact(ctx context.Context, name string, fact plan.Fa
 	case plan.ReadRoomBeside:
 		f.RoomBeside = c.queue.View(name, roomOf(m), c.key())
 	}
+}
+
+// cached is the Job on a member as the cache has it.
+func (c *reconciliation) cached(ctx context.Context, m *clusters.Member, ledger runs.Ledger) *plan.Observation {
+	job, err := m.Job(ctx, keyOn(m, c.snapshot.Object), c.origin(c.snapshot.Object), false, known(ledger, m.Name)...)
+	o := &plan.Observation{Job: c.recognize(job, ledger, m.Name), Object: job}
+	if err != nil {
+		o.Conflict, _ = problemOf(err)
+	}
+	return o
+}
+
+func (c *reconciliation) recognize(job *batchv1.Job, ledger runs.Ledger, member string) *runs.Job {
+	return recognize(job, c.origin(c.snapshot.Object), ledger, member)
+}
+
+// readRecord reads what a member has on record. One that cannot be read says nothing.
+func (c *reconciliation) readRecord(ctx context.Context, m *clusters.Member) *plan.Record {
+	record, err := m.Record(ctx, keyOn(m, c.snapshot.Object), c.origin(c.snapshot.Object))
+	if err != nil {
+		return &plan.Record{}
+	}
+	ended := record.Ended
+	for i := range ended {
+		ended[i].Digest, ended[i].RerunAt = sanitize.Text(ended[i].Digest, 64), sanitize.Text(ended[i].RerunAt, 253)
+		ended[i].Revision = sanitize.Text(ended[i].Revision, 253)
+	}
+	return &plan.Record{Ended: ended}
 }
 
 // roomOf is what a member has free, with the pods of some runs counted as ended.
@@ -126,35 +163,46 @@ func (c *reconciliation) readGrants(ctx context.Context) error {
 }
 
 // observe finds the Job of a MiniCluster on a member. With confirm, an absence is confirmed by the member, and so is
-// that no pod of the run is left. Where somebody else's Job has the name of a live run's, the member confirms that there
-// is no other of that name: the run can end, if it is to.
-func (c *reconciliation) observe(ctx context.Context, m *clusters.Member, last *v1alpha1.Run, confirm bool, f *plan.Facts) {
-	key, origin := keyOn(m, c.snapshot.Object), c.origin(c.snapshot.Object)
-	job, err := m.Job(ctx, key, origin, confirm)
+// that no pod of the run is left; how its first pod has ended is noted. Where somebody else's Job has the name of a live
+// run's, the member confirms that there is no other of that name: the run can end, if it is to.
+func (c *reconciliation) observe(ctx context.Context, m *clusters.Member, ledger runs.Ledger, confirm bool, f *plan.Facts) {
+	key, origin, last := keyOn(m, c.snapshot.Object), c.origin(c.snapshot.Object), ledger.Last(m.Name)
+	uids := known(ledger, m.Name)
+	job, err := m.Job(ctx, key, origin, confirm, uids...)
 	var conflict *clusters.Conflict
-	if errors.As(err, &conflict) {
-		// It may be in the way of a FleetMiniCluster that has taken the name of one that was deleted.
-		if staleErr := c.removeStale(ctx, m, c.key()); staleErr != nil {
-			err, conflict = staleErr, nil
-		}
-	}
 	o := &plan.Observation{}
-	if confirm && conflict != nil {
-		if job, err = m.LiveJob(ctx, key, origin); errors.As(err, &conflict) {
+	if confirm && errors.As(err, &conflict) {
+		if job, err = m.LiveJob(ctx, key, origin, uids...); errors.As(err, &conflict) {
 			o.Conflict, _ = problemOf(err)
 			job, err = nil, nil
 		}
 	}
 	if err == nil && job == nil && confirm {
-		o.Pod, err = m.PodOfRun(ctx, key, last.ID)
+		err = c.observePods(ctx, m, key, last.ID, o)
 	}
 	if err != nil {
 		f.Failed, f.Unreachable = problemOf(err)
 		f.Done = true
 		return
 	}
-	o.Job, o.Object = observe(job), job
+	o.Job, o.Object = c.recognize(job, ledger, m.Name), job
 	f.Observed = o
+}
+
+// observePods notes what is left of a run whose Job is not there: a pod that has not ended, or how the first one has.
+func (c *reconciliation) observePods(ctx context.Context, m *clusters.Member, key types.NamespacedName, run string, o *plan.Observation) (err error) {
+	if o.Pod, err = m.PodOfRun(ctx, key, run); err != nil || o.Pod != "" {
+		return err
+	}
+	pod, err := m.LeadOfRun(ctx, key, run)
+	if err != nil || pod == nil {
+		return err
+	}
+	o.Lead = &runs.PodEnd{Succeeded: pod.Status.Phase == corev1.PodSucceeded}
+	if !o.Lead.Succeeded {
+		o.Lead.Exit = exitOf(podhealth.FirstFailure([]corev1.Pod{*pod}))
+	}
+	return nil
 }
 
 // maxExitMessage is the length of a container's own message in the ledger, in bytes.
@@ -163,13 +211,21 @@ const maxExitMessage = 500
 // readExit asks the member which pod of a failed Job failed first.
 func (c *reconciliation) readExit(ctx context.Context, m *clusters.Member, job *batchv1.Job) *plan.Exit {
 	exit, err := m.FirstFailure(ctx, job)
-	if err != nil || exit == nil {
+	if err != nil {
 		return &plan.Exit{}
 	}
-	return &plan.Exit{RunExit: &v1alpha1.RunExit{
+	return &plan.Exit{RunExit: exitOf(exit)}
+}
+
+// exitOf makes what a member says of an exit safe to show; nil stays nil.
+func exitOf(exit *v1alpha1.RunExit) *v1alpha1.RunExit {
+	if exit == nil {
+		return nil
+	}
+	return &v1alpha1.RunExit{
 		Pod: sanitize.Text(exit.Pod, 253), Container: sanitize.Text(exit.Container, 63), ExitCode: exit.ExitCode,
 		Reason: sanitize.Text(exit.Reason, 100), Message: sanitize.Text(exit.Message, maxExitMessage),
-	}}
+	}
 }
 
 // checkReferences finds out whether everything that the MiniCluster references is on a member, or can be brought.

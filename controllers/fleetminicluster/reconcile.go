@@ -53,6 +53,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error {
 	r.wake(r.queue.Release(key))
 	r.probes.Forget(key)
+	r.recorded.forget(key)
 	return errors.Join(r.references.ReleaseDeleted(ctx, key), r.removeAllStale(ctx, key))
 }
 

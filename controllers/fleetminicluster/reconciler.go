@@ -68,6 +68,8 @@ type Reconciler struct {
 	queue        *queue.Queue
 	probes       probes.Probes
 	expectations expectations.Expectations
+	recorded     recorded
+	newcomers    newcomers
 	references   *references.Keeper
 	// roomChanged has those reconciled whom the room of a member concerns.
 	roomChanged func(member string)

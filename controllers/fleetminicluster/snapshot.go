@@ -3,7 +3,6 @@ package fleetminicluster
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +12,7 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/queue"
+	"github.com/minifleet/minifleet/internal/runs"
 )
 
 // members are those that can be asked, by name.
@@ -33,7 +33,7 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 	}
 	key := client.ObjectKeyFromObject(fmc)
 	s := &plan.Snapshot{
-		Object: fmc, Placement: spec, Now: r.Now(), Intervals: r.Intervals.Intervals, Facts: map[string]plan.Facts{},
+		Object: fmc, Placement: spec, Now: r.Now(), Intervals: r.Intervals.Intervals, Facts: map[string]plan.Facts{}, HadRuns: r.hadNoRuns(fmc),
 		Queue: plan.QueueState{Since: r.queue.Since(), Reserved: r.queue.Reservations(key), Pending: r.queue.Pending(key), Runs: r.queue.Runs()},
 	}
 	connected := members{}
@@ -42,14 +42,23 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 		m.Connection = r.connection(list.Items[i].Name, fmc.Namespace, connected)
 		s.Members = append(s.Members, m)
 	}
-	known := plan.MayHold(fmc)
-	if fmc.Status.Placement != nil {
-		known = append(known, fmc.Status.Placement.Clusters...)
-	}
-	for _, name := range r.holding(ctx, fmc, known) {
-		s.Facts[name] = plan.Facts{Holding: true}
+	for name, m := range connected {
+		if o := r.holds(ctx, m, fmc); o != nil {
+			s.Facts[name] = plan.Facts{Holding: true, Cached: o}
+		}
 	}
 	return s, connected, nil
+}
+
+// holds is the Job of a FleetMiniCluster that the cache of a member shows, whether or not the ledger knows of it; nil for
+// none.
+func (r *Reconciler) holds(ctx context.Context, m *clusters.Member, fmc *v1alpha1.FleetMiniCluster) *plan.Observation {
+	ledger := runs.Ledger(fmc.Status.Runs)
+	job, err := m.Job(ctx, keyOn(m, fmc), r.origin(fmc), false, known(ledger, m.Name)...)
+	if err != nil || job == nil {
+		return nil
+	}
+	return &plan.Observation{Job: recognize(job, r.origin(fmc), ledger, m.Name), Object: job}
 }
 
 // connection says how the hub is connected to a member, and adds it to those connected.
@@ -65,22 +74,6 @@ func (r *Reconciler) connection(name, namespace string, connected members) plan.
 		c.Room, c.RoomError = m.RoomState(), m.RoomError()
 	}
 	return c
-}
-
-// holding are members but those known to have something of a FleetMiniCluster on which the caches show a Job of it: each was registered anew, with a run that was given up meanwhile, or a stale request has made it after everything was
-// removed there. They are in the ledger.
-func (r *Reconciler) holding(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, known []string) []string {
-	var names []string
-	for i := range fmc.Status.Runs {
-		m, err := r.Provider.Member(fmc.Status.Runs[i].Cluster)
-		if err != nil || slices.Contains(known, m.Name) || slices.Contains(names, m.Name) {
-			continue // a member that is not connected is asked when it is
-		}
-		if job, err := m.Job(ctx, keyOn(m, fmc), r.origin(fmc), false); err == nil && job != nil {
-			names = append(names, m.Name)
-		}
-	}
-	return names
 }
 
 // keyOn is where the Job of a FleetMiniCluster is on a member.

@@ -48,7 +48,7 @@ func (r *Reconciler) removeStale(ctx context.Context, m *clusters.Member, key ty
 		return err
 	}
 	err = wait.PollUntilContextTimeout(ctx, removalInterval, removalTimeout, true, func(ctx context.Context) (bool, error) {
-		return m.Cleanup(ctx, on.Namespace, on.Name, origin, nil)
+		return m.Cleanup(ctx, on, clusters.Removal{Owns: origin.Made})
 	})
 	if err != nil {
 		return fmt.Errorf("removing the Job %s from member %s, which a stale request has made: %w", on, m.Name, err)

@@ -96,14 +96,14 @@ func (c *reconciliation) clearForStart(ctx context.Context, m *clusters.Member, 
 // start creates a run's Job and releases it. Writing what it needs may have taken long, and so may the creation:
 // nothing runs at the request of a hub that another one has succeeded.
 func (c *reconciliation) start(ctx context.Context, m *clusters.Member, want *batchv1.Job) (*batchv1.Job, error) {
-	origin := c.origin(c.snapshot.Object)
+	origin, uids := c.origin(c.snapshot.Object), known(c.round.Ledger, m.Name)
 	if !clusters.Unreleased(want) {
 		if err := c.upToDate(ctx); err != nil {
 			return nil, err
 		}
-		return m.StartRun(ctx, want, origin)
+		return m.StartRun(ctx, want, origin, uids...)
 	}
-	job, err := m.StartRun(ctx, want, origin)
+	job, err := m.StartRun(ctx, want, origin, uids...)
 	if err != nil || c.decision.Wanted.Suspend || !clusters.Unreleased(job) {
 		return job, err
 	}

@@ -25,6 +25,8 @@ import (
 // pods are not ready, and copies of Secrets and ConfigMaps.
 func (c *reconciliation) upkeep(ctx context.Context) {
 	c.each(func(t *plan.Target, w *maintenance) {
+		w.step(func() error { return c.putOnRecord(ctx, t) })
+		w.step(func() error { return c.putBackMarks(ctx, t, w) })
 		w.step(func() error { return c.repair(ctx, t, w) })
 		w.step(func() error { return c.keepServices(ctx, t, w) })
 		w.step(func() error { return c.cleanUpEnded(ctx, t, w) })
@@ -246,7 +248,7 @@ func (c *reconciliation) cleanUpEnded(ctx context.Context, t *plan.Target, w *ma
 	if err := c.confirm(ctx); err != nil {
 		return err
 	}
-	removed, err := c.cleanup(ctx, c.members[t.Name], c.snapshot.Object, c.round.Ledger.Ended)
+	removed, err := c.cleanup(ctx, c.members[t.Name], c.snapshot.Object, c.round.Ledger)
 	if !removed {
 		w.requeueAfter(c.Intervals.Deleting)
 	}
@@ -280,9 +282,15 @@ func (c *reconciliation) anythingLeft(ctx context.Context, t *plan.Target) (bool
 }
 
 // cleanup removes everything of a FleetMiniCluster from a member, copies last, and says whether nothing is
-// left. Where over is given, runs that it does not call over are left alone.
-func (r *Reconciler) cleanup(ctx context.Context, m *clusters.Member, fmc *v1alpha1.FleetMiniCluster, over func(string) bool) (removed bool, err error) {
-	removed, err = m.Cleanup(ctx, m.TargetNamespace(fmc.Namespace), fmc.Name, r.origin(fmc), over)
+// left, but for the record of its runs. What runs need that have not ended is left alone.
+func (r *Reconciler) cleanup(ctx context.Context, m *clusters.Member, fmc *v1alpha1.FleetMiniCluster, ledger runs.Ledger) (removed bool, err error) {
+	return r.removeAll(ctx, m, fmc, clusters.Removal{
+		Owns: r.origin(fmc).Owns, Jobs: known(ledger, m.Name), Over: ledger.Ended, KeepRecord: true,
+	})
+}
+
+func (r *Reconciler) removeAll(ctx context.Context, m *clusters.Member, fmc *v1alpha1.FleetMiniCluster, what clusters.Removal) (removed bool, err error) {
+	removed, err = m.Cleanup(ctx, keyOn(m, fmc), what)
 	if err != nil || !removed {
 		return removed, err
 	}

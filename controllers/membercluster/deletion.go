@@ -134,8 +134,9 @@ func (i Intervals) afterRemoval(owners, terminating []string, err error) removal
 // which something is still there.
 func (r *Reconciler) removeFrom(ctx context.Context, m *clusters.Member, there footprint, clean *uidSet) (terminating []string, err error) {
 	terminating, err = removeEach(ctx, there.users, clean, func(ctx context.Context, f *v1alpha1.FleetMiniCluster) (bool, error) {
-		return m.Cleanup(ctx, m.TargetNamespace(f.Namespace), f.Name,
-			fleet.Origin{FleetID: r.FleetID, Owner: ownerOf(f), OwnerUID: string(f.UID)}, runs.Ledger(f.Status.Runs).Ended)
+		origin := fleet.Origin{FleetID: r.FleetID, Owner: ownerOf(f), OwnerUID: string(f.UID)}
+		key := types.NamespacedName{Namespace: m.TargetNamespace(f.Namespace), Name: f.Name}
+		return m.Cleanup(ctx, key, clusters.Removal{Owns: origin.Owns, Over: runs.Ledger(f.Status.Runs).Ended})
 	})
 	if err != nil || len(terminating) > 0 {
 		return terminating, err

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
@@ -28,7 +29,8 @@ func (r *Reconciler) removeOrphans(ctx context.Context, member *v1alpha1.MemberC
 		return 0, nil //nolint:nilerr // its return is an event
 	}
 	remaining, removeErr := removeOrphans(orphans, func(o v1alpha1.Orphan) (bool, error) {
-		return m.Cleanup(ctx, o.Namespace, o.Name, fleet.Origin{FleetID: r.FleetID, Owner: o.Owner, OwnerUID: string(o.UID)}, nil)
+		origin := fleet.Origin{FleetID: r.FleetID, Owner: o.Owner, OwnerUID: string(o.UID)}
+		return m.Cleanup(ctx, types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, clusters.Removal{Owns: origin.Made})
 	})
 	if len(remaining) < len(orphans) {
 		member.Status.Orphans = remaining

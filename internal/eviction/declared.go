@@ -17,7 +17,7 @@ func Declared(run *v1alpha1.Run, ids []string, member *v1alpha1.MemberCluster, n
 	if slices.Contains(ids, run.ID) {
 		return "annotation " + v1alpha1.AnnotationRunGone
 	}
-	if member == nil || !goneSince(run, member, now) {
+	if member == nil || run.StartTime == nil || !GoneSince(run.StartTime.Time, member, now) {
 		return ""
 	}
 	return "annotation " + v1alpha1.AnnotationMemberGone + " of MemberCluster " + member.Name
@@ -26,10 +26,10 @@ func Declared(run *v1alpha1.Run, ids []string, member *v1alpha1.MemberCluster, n
 // clockSkew is how far in the future a person's time may lie, for clocks that differ.
 const clockSkew = time.Minute
 
-// goneSince says whether a member was declared gone with all that ran there. That holds for a member that has not been
-// heard of since the time that is said: once it returns, the annotation means nothing for the next time that it is
-// lost.
-func goneSince(run *v1alpha1.Run, m *v1alpha1.MemberCluster, now time.Time) bool {
+// GoneSince says whether a member was declared gone with all that has begun there until some time. That holds for a
+// member that has not been heard of since the time that is said: once it returns, the annotation means nothing for the
+// next time that it is lost.
+func GoneSince(begun time.Time, m *v1alpha1.MemberCluster, now time.Time) bool {
 	at, err := time.Parse(time.RFC3339, m.Annotations[v1alpha1.AnnotationMemberGone])
 	if err != nil || at.After(now.Add(clockSkew)) {
 		return false
@@ -38,5 +38,5 @@ func goneSince(run *v1alpha1.Run, m *v1alpha1.MemberCluster, now time.Time) bool
 	if ready == nil || ready.Status == metav1.ConditionTrue || m.Status.LastHeardTime == nil || m.Status.LastHeardTime.After(at) {
 		return false
 	}
-	return run.StartTime != nil && !run.StartTime.After(at)
+	return !begun.After(at)
 }

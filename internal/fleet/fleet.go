@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,11 +24,22 @@ type Origin struct {
 	Owner, OwnerUID string
 }
 
-// Owns says whether an object carries this origin.
+// Owns says whether an object is of the FleetMiniCluster of this namespace and name in this fleet, whatever object has
+// borne the name on the hub, or on a hub before it.
 func (o Origin) Owns(obj metav1.Object) bool {
 	a := obj.GetAnnotations()
-	return o.FleetID != "" && o.OwnerUID != "" &&
-		a[v1alpha1.AnnotationFleetID] == o.FleetID && a[v1alpha1.AnnotationOwnerUID] == o.OwnerUID
+	return o.FleetID != "" && o.Owner != "" && a[v1alpha1.AnnotationFleetID] == o.FleetID && a[v1alpha1.AnnotationOwner] == o.Owner
+}
+
+// Made says whether an object was made for the very object on the hub.
+func (o Origin) Made(obj metav1.Object) bool {
+	return o.Owns(obj) && o.OwnerUID != "" && obj.GetAnnotations()[v1alpha1.AnnotationOwnerUID] == o.OwnerUID
+}
+
+// OriginOf is what an object says of itself.
+func OriginOf(obj metav1.Object) Origin {
+	a := obj.GetAnnotations()
+	return Origin{FleetID: a[v1alpha1.AnnotationFleetID], Owner: a[v1alpha1.AnnotationOwner], OwnerUID: a[v1alpha1.AnnotationOwnerUID]}
 }
 
 // Key is the owner's namespace and name; ok is false where Owner is not of that form.
@@ -38,13 +50,25 @@ func (o Origin) Key() (key types.NamespacedName, ok bool) {
 
 var runID = regexp.MustCompile(`^[0-9a-f]{10}$`)
 
+// IsRunID says whether a text is the id of a run: ten hexadecimal digits.
+func IsRunID(text string) bool { return runID.MatchString(text) }
+
 // RunID returns the id of the run that an object with these labels is part of: ten hexadecimal digits, or "" where
 // the label is missing or holds what MiniFleet cannot have put there.
 func RunID(labels map[string]string) string {
-	if id := labels[v1alpha1.LabelRun]; runID.MatchString(id) {
+	if id := labels[v1alpha1.LabelRun]; IsRunID(id) {
 		return id
 	}
 	return ""
+}
+
+// RunOf is the id of the run that a Job was made for, or "". That in its pod template counts, for it cannot be edited
+// once there are pods; the Job's own label is for whoever looks for it.
+func RunOf(job *batchv1.Job) string {
+	if id := RunID(job.Spec.Template.Labels); id != "" {
+		return id
+	}
+	return RunID(job.Labels)
 }
 
 // Queued says whether a Job with these labels is released by a queue on the member:

@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -11,28 +12,42 @@ import (
 )
 
 func TestOwns(t *testing.T) {
-	o := fleet.Origin{FleetID: "h", Owner: "hpc/n", OwnerUID: "u"}
+	o := fleet.Origin{FleetID: "f", Owner: "hpc/n", OwnerUID: "u"}
 	cases := map[string]struct {
-		origin     fleet.Origin
-		hub, owner string // UIDs that the object bears
-		want       bool
+		origin            fleet.Origin
+		fleet, owner, uid string // that the object bears
+		owns, made        bool
 	}{
-		"ours":             {o, "h", "u", true},
-		"another's":        {o, "h", "v", false},
-		"another hub's":    {o, "i", "u", false},
-		"nobody's":         {o, "", "", false},
-		"no origin at all": {fleet.Origin{}, "", "", false},
-		"no owner":         {fleet.Origin{FleetID: "h"}, "h", "", false},
+		"ours":                {o, "f", "hpc/n", "u", true, true},
+		"a predecessor's":     {o, "f", "hpc/n", "v", true, false},
+		"another's":           {o, "f", "hpc/m", "u", false, false},
+		"another fleet's":     {o, "g", "hpc/n", "u", false, false},
+		"nobody's":            {o, "", "", "", false, false},
+		"no origin at all":    {fleet.Origin{}, "", "", "", false, false},
+		"no owner":            {fleet.Origin{FleetID: "f"}, "f", "", "", false, false},
+		"no UID, for nothing": {fleet.Origin{FleetID: "f", Owner: "hpc/n"}, "f", "hpc/n", "", true, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-				v1alpha1.AnnotationFleetID: c.hub, v1alpha1.AnnotationOwnerUID: c.owner,
+				v1alpha1.AnnotationFleetID: c.fleet, v1alpha1.AnnotationOwner: c.owner, v1alpha1.AnnotationOwnerUID: c.uid,
 			}}}
-			if got := c.origin.Owns(obj); got != c.want {
-				t.Errorf("got %t", got)
+			if owns, made := c.origin.Owns(obj), c.origin.Made(obj); owns != c.owns || made != c.made {
+				t.Errorf("owns %t, made %t", owns, made)
 			}
 		})
+	}
+}
+
+func TestRunOf(t *testing.T) {
+	job := &batchv1.Job{}
+	job.Labels = map[string]string{v1alpha1.LabelRun: "0123456789"}
+	if got := fleet.RunOf(job); got != "0123456789" {
+		t.Errorf("got %q", got)
+	}
+	job.Spec.Template.Labels = map[string]string{v1alpha1.LabelRun: "abcdef0123"}
+	if got := fleet.RunOf(job); got != "abcdef0123" {
+		t.Errorf("the label was edited: got %q", got)
 	}
 }
 

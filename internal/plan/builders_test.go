@@ -395,14 +395,16 @@ func objectOf(j *runs.Job) *batchv1.Job {
 	}
 }
 
-// MakeSnapshot is of an object that names no Placement, with a queue that was restored an hour ago.
+// MakeSnapshot is of an object that names no Placement, with a queue that was restored an hour ago. The object is new, and
+// its members have nothing on record.
 func MakeSnapshot(f *v1alpha1.FleetMiniCluster, members ...*MemberWrapper) *plan.Snapshot {
 	s := &plan.Snapshot{
-		Object: f, Placement: f.Spec.Placement, Now: start, Facts: map[string]plan.Facts{},
+		Object: f, Placement: f.Spec.Placement, Now: start, Facts: map[string]plan.Facts{}, HadRuns: ptr.To(false),
 		Queue: plan.QueueState{Since: start.Add(-time.Hour), Reserved: map[string]queue.Reservation{}, Runs: map[string]int{}},
 	}
 	for _, m := range members {
 		s.Members = append(s.Members, m.Member)
+		s.Facts[m.Cluster.Name] = plan.Facts{Record: &plan.Record{}}
 	}
 	return s
 }

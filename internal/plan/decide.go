@@ -28,8 +28,11 @@ const (
 // evicted.
 type Decision struct {
 	Request
-	// Ledger is the snapshot's, less the runs that a person has declared gone.
-	Ledger runs.Ledger
+	// Ledger is the snapshot's, less the runs that a person has declared gone, with those that members have told of.
+	// Succeeded are the runs beside it that are remembered, Unasked the members that may hold runs which it has lost.
+	Ledger    runs.Ledger
+	Succeeded []v1alpha1.EndedRun
+	Unasked   []string
 	// Placement is which members are chosen; nil before the first.
 	Placement *v1alpha1.PlacementDecision
 	// Failover is what the Placement says of it, nil where it says nothing or is not known.
@@ -49,6 +52,10 @@ type Decision struct {
 	After time.Duration
 
 	asked asked
+	// unknownRun is why a run may be live that the ledger does not know of; empty if none can be.
+	unknownRun string
+	// succeeded are members that have done before what is wanted, and are still busy with something else.
+	succeeded []string
 }
 
 // Decide makes the decision. Where something is to be read first, only that counts, and the decision is given to the
@@ -65,6 +72,7 @@ func Decide(s *Snapshot, before *Decision) (*Decision, Reads) {
 	}
 	d.Request, d.Events, reads.Grants = d.asked.request, slices.Clone(d.asked.events), d.asked.reads.Grants
 	d.giveUpDeclared(s)
+	d.catchUp(s, &reads)
 	d.Evictions = eviction.Drained(d.Ledger, s.clusters())
 	switch {
 	case d.Problem != nil || reads.Any():
@@ -119,6 +127,11 @@ func (d *Decision) place(s *Snapshot, reads *Reads) {
 		in.Prefer, in.Kept = d.Placement.Clusters, d.Placement.Decisions
 	}
 	in.Keep = eviction.Keepers(d.Ledger, d.Wanted, in.Prefer, d.Evictions)
+	for _, name := range d.succeeded {
+		if _, evicted := d.Evictions[name]; !evicted {
+			in.Keep = append(in.Keep, name)
+		}
+	}
 	if !d.Wanted.Suspend { // what does not begin needs no room
 		in.Room = func(member string) placement.Room { return d.room(s, member, &d.Line, reads) }
 	}

@@ -150,18 +150,13 @@ func (r *reconciliation) takeSnapshot() {
 		Object: f, Placement: f.Spec.Placement, Now: r.w.now, Facts: map[string]plan.Facts{},
 		Queue: plan.QueueState{Since: r.queue.Since(), Reserved: r.queue.Reservations(r.key()), Pending: r.queue.Pending(r.key()), Runs: r.queue.Runs()},
 	}
-	known := plan.MayHold(f)
-	if f.Status.Placement != nil {
-		known = append(known, f.Status.Placement.Clusters...)
-	}
 	for _, m := range r.w.members {
 		if m.registered == nil {
 			continue
 		}
 		s.Members = append(s.Members, plan.Member{Cluster: m.registered, Connection: m.connection()})
-		inLedger := runs.Ledger(f.Status.Runs).Last(m.name) != nil
-		if inLedger && m.link == connected && !slices.Contains(known, m.name) && m.cached[f.Name] != nil {
-			s.Facts[m.name] = plan.Facts{Holding: true}
+		if m.link == connected && m.cached[f.Name] != nil {
+			s.Facts[m.name] = plan.Facts{Holding: true, Cached: m.cached[f.Name].observation(f.Name)}
 		}
 	}
 	r.snapshot = s
@@ -213,6 +208,10 @@ func (r *reconciliation) read(reads plan.Reads, ledger runs.Ledger) {
 		r.snapshot.Confirmed = r.snapshot.Grants != nil
 		r.snapshot.Grants = &grant.Set{}
 	}
+	if reads.HadRuns {
+		had := r.w.hadRuns[r.object().Name]
+		r.snapshot.HadRuns = &had
+	}
 	for name, facts := range reads.Members {
 		for _, fact := range facts {
 			r.learn(name, func(f *plan.Facts) { r.readFact(name, fact, ledger, f) })
@@ -233,6 +232,8 @@ func (r *reconciliation) readFact(name string, fact plan.Fact, ledger runs.Ledge
 	case plan.ReadProof:
 		f.Proof = &eviction.Proof{Job: m.jobs[object].seen()}
 		r.proofs[name] = true
+	case plan.ReadRecord:
+		f.Record = &plan.Record{Ended: m.record[object]}
 	case plan.ReadObserved:
 		f.Observed = m.cached[object].observation(object)
 	case plan.ReadConfirmed:
@@ -380,6 +381,9 @@ func (r *reconciliation) send(q *request) (removed bool, err error) {
 		r.violate("%s is sent to %s, which is not connected", q.action, q.member)
 	}
 	q.cluster, q.object = m.uid, r.object().Name
+	if q.action == runs.Create {
+		r.w.hadRuns[q.object] = true
+	}
 	r.checkRequest(q)
 	switch r.before(r, effect{q}) {
 	case stop:
@@ -427,6 +431,9 @@ var errPodLeft = errors.New("a pod of an earlier run is still on the member")
 
 func (r *reconciliation) performOn(t *plan.Target) (started *modelJob, removed bool, err error) {
 	m, object := r.w.member(t.Name), r.object().Name
+	if t.Step.Action == runs.DeleteJob || t.Step.Action == runs.Cleanup {
+		r.putOnRecord(t)
+	}
 	suspend := r.decision.Wanted.Suspend
 	switch t.Step.Action {
 	case runs.Create:
@@ -487,14 +494,25 @@ func (r *reconciliation) rendered(t *plan.Target, run *v1alpha1.Run) (*modelJob,
 		template, _ = templates.LoadOrStore(key, job)
 	}
 	return &modelJob{template: template.(*batchv1.Job), Job: runs.Job{
-		RunID: run.ID, Digest: run.Digest, RerunAt: run.RerunAt, Size: spec.Size, Suspended: true, SuspendedByUs: true, Unreleased: true,
+		RunID: run.ID, Digest: run.Digest, Said: run.Digest, RerunAt: run.RerunAt, Size: spec.Size, Suspended: true, SuspendedByUs: true, Unreleased: true,
 	}}, nil
+}
+
+// putOnRecord has a member remember how the latest run there has ended.
+func (r *reconciliation) putOnRecord(t *plan.Target) {
+	m, object := r.w.member(t.Name), r.object().Name
+	if runs.BelongsOnRecord(r.round.Ledger.Last(t.Name)) {
+		m.record[object] = runs.Record(m.record[object], r.snapshot.Object.Status.Succeeded, r.round.Ledger, t.Name)
+	}
 }
 
 // upkeep removes what is beside a run that has ended and is not to be kept.
 func (r *reconciliation) upkeep() error {
 	for i := range r.round.Targets {
 		t := &r.round.Targets[i]
+		if t.Reachable() {
+			r.putOnRecord(t)
+		}
 		if !t.Reachable() || !r.round.CleansUp(r.snapshot, r.decision, t) || !r.w.member(t.Name).prepared[r.object().Name] {
 			continue
 		}

@@ -66,7 +66,8 @@ func (r *Round) Status(s *Snapshot, d *Decision, issues map[string]*fleet.PodIss
 	in := rollup.Input{
 		Generation: s.Object.Generation, Revision: s.Object.Annotations[v1alpha1.AnnotationSourceRevision],
 		Wanted: d.Wanted, Problem: d.Problem, Stalled: d.Stalled, Decision: d.Placement,
-		Ledger: r.Ledger, Previous: s.Object.Status, Now: s.Now, Awaiting: d.Line.Awaiting,
+		Ledger: r.Ledger, Succeeded: runs.Remember(d.Succeeded, s.Object.Status.Runs, r.Ledger), Unasked: d.Unasked,
+		Previous: s.Object.Status, Now: s.Now, Awaiting: d.Line.Awaiting,
 	}
 	for i := range r.Targets {
 		t := &r.Targets[i]

@@ -12,9 +12,12 @@ func (d *Decision) chosen(member string) bool {
 	return d.Placement != nil && slices.Contains(d.Placement.Clusters, member)
 }
 
-// hold is why no new run may begin anywhere: one is still live on a member that is no longer in the placement, and the run
-// that moves must not be there twice. It is empty where one may.
+// hold is why no new run may begin anywhere: one may be live that the ledger does not know of, or is on a member that is
+// no longer in the placement, and the run that moves must not be there twice. It is empty where one may.
 func (d *Decision) hold() string {
+	if d.unknownRun != "" {
+		return d.unknownRun
+	}
 	if d.Placement != nil && d.Placement.Open {
 		return "" // nothing moves from one member to another
 	}
@@ -36,6 +39,9 @@ func (d *Decision) hold() string {
 
 // vacating says that no new run may begin only because another one is on its way out: room is kept for it.
 func (d *Decision) vacating() bool {
+	if d.unknownRun != "" {
+		return false
+	}
 	for _, name := range d.Ledger.Live() {
 		if d.chosen(name) {
 			continue
@@ -50,4 +56,12 @@ func (d *Decision) vacating() bool {
 // starting says that a run is to begin on a member as soon as another one has ended elsewhere.
 func (d *Decision) starting(member string) bool {
 	return d.Problem == nil && !d.Wanted.Suspend && d.chosen(member) && d.hold() != "" && d.vacating()
+}
+
+// holdReason is the reason for a hold; empty for the usual one.
+func (d *Decision) holdReason() string {
+	if d.unknownRun != "" {
+		return v1alpha1.ReasonMemberNotAsked
+	}
+	return ""
 }

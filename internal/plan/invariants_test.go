@@ -74,7 +74,7 @@ func (r *reconciliation) checkWrite(before, after *v1alpha1.FleetMiniClusterStat
 		switch old := was.Find(run.ID); {
 		case old == nil:
 			r.checkBegun(is[:i], run)
-		case old.State.Ended() && old.State != run.State:
+		case old.State.Ended() && old.State != run.State && run.RestoredTime == nil:
 			r.violate("run %s has ended, and is %s now", run.ID, run.State)
 		case old.State != run.State:
 			r.checkEviction(old, run)

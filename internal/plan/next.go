@@ -82,6 +82,9 @@ func (t *Target) decide(s *Snapshot, d *Decision, hold string, ledger runs.Ledge
 	if !t.observed(last, reads) {
 		return
 	}
+	if t.orphaned(s, last) {
+		return
+	}
 	t.Step = permitted(&d.Request, runs.Next(t.input(s, d, hold, ledger)))
 	t.After = After(t.After, t.Step.After)
 	switch {
@@ -100,6 +103,16 @@ func (t *Target) decide(s *Snapshot, d *Decision, hold string, ledger runs.Ledge
 	}
 }
 
+// orphaned waits for what a FleetMiniCluster of this name has left on the member that was deleted.
+func (t *Target) orphaned(s *Snapshot, last *v1alpha1.Run) bool {
+	if last != nil && !last.State.Ended() || !orphaned(s, s.Member(t.Name).Cluster) {
+		return false
+	}
+	t.wait(v1alpha1.ReasonDeleting, "what the FleetMiniCluster of this name has left here that was deleted is being removed")
+	t.After = After(t.After, s.intervals().Deleting)
+	return true
+}
+
 // observed says whether all is known of a member that its next step depends on.
 func (t *Target) observed(last *v1alpha1.Run, reads *Reads) bool {
 	live := last != nil && !last.State.Ended()
@@ -112,6 +125,10 @@ func (t *Target) observed(last *v1alpha1.Run, reads *Reads) bool {
 		return false
 	}
 	job := t.Observed.Job
+	if live && !t.Begun && job == nil && t.Observed.Pod == "" && t.Record == nil {
+		reads.add(t.Name, ReadRecord) // it may have ended before its Job was removed
+		return false
+	}
 	if live && job != nil && job.RunID == last.ID && job.Finished && !job.Succeeded && t.Exit == nil {
 		reads.add(t.Name, ReadExit) // the run ends without an answer as well: the pods may have been deleted
 		return false
@@ -123,7 +140,7 @@ func (t *Target) observed(last *v1alpha1.Run, reads *Reads) bool {
 func (t *Target) input(s *Snapshot, d *Decision, hold string, ledger runs.Ledger) runs.Input {
 	last := ledger.Last(t.Name)
 	wanted := d.Wanted
-	wanted.Chosen, wanted.Hold, wanted.NoFailover = t.Chosen, hold, d.NoFailover
+	wanted.Chosen, wanted.Hold, wanted.HoldReason, wanted.NoFailover = t.Chosen, hold, d.holdReason(), d.NoFailover
 	var left time.Duration
 	wanted.Cleanup, left = expired(s.Object, &d.Wanted, last, s.Now)
 	t.After = After(t.After, left)
@@ -131,12 +148,16 @@ func (t *Target) input(s *Snapshot, d *Decision, hold string, ledger runs.Ledger
 	wanted.Evict, wanted.EvictMessage = e.Stop, e.Message
 	if d.Problem != nil {
 		// Nothing is started, and nothing that is live is touched, on the strength of a spec that is wrong.
-		wanted.Hold, wanted.OnChange = d.Problem.Message, v1alpha1.AfterCompletion
+		wanted.Hold, wanted.HoldReason, wanted.OnChange = d.Problem.Message, "", v1alpha1.AfterCompletion
 	}
-	return runs.Input{
-		Wanted: wanted, Last: last, Ended: ledger.Ended, Job: t.Observed.Job, Pod: sanitize.Text(t.Observed.Pod, 253),
+	in := runs.Input{
+		Wanted: wanted, Last: last, Ended: ledger.Ended, Job: t.Observed.Job, Pod: sanitize.Text(t.Observed.Pod, 253), Lead: t.Observed.Lead,
 		Quorum: quorum(s.Object), Now: s.Now,
 	}
+	if t.Record != nil && last != nil {
+		in.Recorded = runs.FindEnded(t.Record.Ended, last.ID)
+	}
+	return in
 }
 
 // fail keeps anything from being done on the member now.
@@ -153,7 +174,7 @@ func (t *Target) claimed(s *Snapshot, ledger runs.Ledger) bool {
 		return false
 	}
 	t.fail(s, &rollup.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: fmt.Sprintf(
-		"its Job claims to be run %s, which is on member %s: delete the Job", line.ID, line.Cluster)})
+		"its Job claims to be run %s, which is on member %s; nothing is done here before it has ended", line.ID, line.Cluster)})
 	return true
 }
 

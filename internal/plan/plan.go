@@ -15,6 +15,7 @@
 //
 //	request.go      what is asked for, and whether it is valid and allowed
 //	variant.go      what overrides make of it on a member
+//	recover.go      what members know of runs and the ledger does not
 //	decide.go       which members are chosen: candidates.go says who can be, evictions.go which runs are evicted
 //	hold.go         why no new run may begin anywhere
 //	target.go       which members matter, and what is known of each
@@ -64,6 +65,10 @@ type Snapshot struct {
 	// itself was asked, and not its cache.
 	Grants    *grant.Set
 	Confirmed bool
+	// HadRuns says whether the hub holds what only a run leaves there, beside the ledger; nil before it was read.
+	HadRuns *bool
+	// Unasked are members that may hold runs of before the hub was rebuilt, and that could not be asked since.
+	Unasked []string
 	// Facts are what has been read of members, and what actions there have come to, by member.
 	Facts map[string]Facts
 }
@@ -104,12 +109,14 @@ type Connection struct {
 
 // Facts are what has been read of one member, as far as it has been, and what actions there have come to.
 type Facts struct {
-	// Holding says that the caches show a Job of this FleetMiniCluster on a member that is not known to have anything
-	// of it.
+	// Holding says that the cache shows a Job of this FleetMiniCluster, whether or not the status knows of it: Cached has
+	// it then.
 	Holding bool
-	// Cached is the Job as the cache shows it, Proof as the member itself says.
+	// Cached is the Job as the cache shows it, Proof as the member itself says. Record is what the member has on record of
+	// runs that have ended.
 	Cached *Observation
 	Proof  *eviction.Proof
+	Record *Record
 	// Observed is what steps are decided on: from the cache, and its absence confirmed by the member where a run is
 	// live.
 	Observed *Observation
@@ -139,8 +146,10 @@ type Observation struct {
 	// Job is nil where there is none, Object what it was read from.
 	Job    *runs.Job
 	Object *batchv1.Job
-	// Pod is the name of a pod of the latest run that has not ended, where its Job is gone.
-	Pod string
+	// Pod is the name of a pod of the latest run that has not ended, where its Job is not there; Lead is how its first pod
+	// has ended, where none is left that has not.
+	Pod  string
+	Lead *runs.PodEnd
 	// Conflict is set where somebody else's Job has the name.
 	Conflict *rollup.Problem
 }
@@ -158,6 +167,7 @@ type Fact string
 const (
 	ReadCached     Fact = "Cached"
 	ReadProof      Fact = "Proof"
+	ReadRecord     Fact = "Record"
 	ReadObserved   Fact = "Observed"
 	ReadConfirmed  Fact = "Confirmed" // Observed, and an absence confirmed by the member
 	ReadExit       Fact = "Exit"
@@ -170,12 +180,14 @@ const (
 type Reads struct {
 	// Grants says that the grants are to be read, from the hub itself if they were read from its cache.
 	Grants bool
+	// HadRuns says that the fact of this name in the Snapshot is.
+	HadRuns bool
 	// Members are facts by member.
 	Members map[string][]Fact
 }
 
 // Any says whether anything is to be read.
-func (r Reads) Any() bool { return r.Grants || len(r.Members) > 0 }
+func (r Reads) Any() bool { return r.Grants || r.HadRuns || len(r.Members) > 0 }
 
 func (r *Reads) add(member string, f Fact) {
 	if r.Members == nil {

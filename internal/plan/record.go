@@ -76,14 +76,11 @@ func (r *Round) begin(s *Snapshot, d *Decision, t *Target, last *v1alpha1.Run) {
 }
 
 func (r *Round) adopt(s *Snapshot, t *Target) {
-	job, created := t.Observed.Job, t.Observed.Object.CreationTimestamp
-	ledger := slices.DeleteFunc(slices.Clone(r.Ledger), func(run v1alpha1.Run) bool { return run.ID == job.RunID })
-	r.Ledger = ledger.Add(v1alpha1.Run{
-		ID: job.RunID, Cluster: t.Name, Digest: job.Digest, RerunAt: job.RerunAt,
-		State: v1alpha1.RunRunning, JobUID: types.UID(job.UID), StartTime: &created, ClusterUID: t.uid,
-	}, limits(s.Object))
+	run := adopted(t.Observed.Job, t.Name, t.uid)
+	ledger := slices.DeleteFunc(slices.Clone(r.Ledger), func(old v1alpha1.Run) bool { return old.ID == run.ID })
+	r.Ledger = ledger.Add(run, limits(s.Object))
 	r.Changed = append(r.Changed, t.Name)
-	r.tell(normal, t.Step.Reason, "Adopt", t.Name, job.RunID, t.Name+": "+t.Step.Message)
+	r.tell(normal, t.Step.Reason, "Adopt", t.Name, run.ID, t.Name+": "+t.Step.Message)
 }
 
 func (r *Round) finish(s *Snapshot, t *Target, last *v1alpha1.Run) {
@@ -96,9 +93,10 @@ func (r *Round) finish(s *Snapshot, t *Target, last *v1alpha1.Run) {
 	if job != nil && job.CompletionTime != nil {
 		done.CompletionTime = job.CompletionTime
 	}
-	if done.State == v1alpha1.RunFailed && t.Exit != nil && t.Exit.RunExit != nil {
-		done.Exit = t.Exit.RunExit
-		done.Message = sanitize.Text(done.Message+"; "+describeExit(t.Exit.RunExit), sanitize.MaxNote)
+	exit := t.exit()
+	if done.State == v1alpha1.RunFailed && exit != nil {
+		done.Exit = exit
+		done.Message = sanitize.Text(done.Message+"; "+describeExit(exit), sanitize.MaxNote)
 	}
 	r.replace(done)
 	kind := normal
@@ -110,6 +108,18 @@ func (r *Round) finish(s *Snapshot, t *Target, last *v1alpha1.Run) {
 		r.After = After(r.After, Soon)
 	}
 	r.tell(kind, t.Step.Reason, "Finish", t.Name, done.ID, fmt.Sprintf("%s: run %s %s: %s", t.Name, done.ID, lower(done.State), done.Message))
+}
+
+// exit is how the run on a member has failed, nil where that is not known.
+func (t *Target) exit() *v1alpha1.RunExit {
+	switch {
+	case t.Exit != nil:
+		return t.Exit.RunExit
+	case t.Observed.Job == nil && t.Observed.Lead != nil:
+		return t.Observed.Lead.Exit
+	default:
+		return nil
+	}
 }
 
 func describeExit(e *v1alpha1.RunExit) string {
@@ -129,14 +139,17 @@ func describeExit(e *v1alpha1.RunExit) string {
 	return out
 }
 
-// keep takes back that a run is to be stopped.
+// keep takes back that a run is to be stopped, or has ended.
 func (r *Round) keep(t *Target, last *v1alpha1.Run) {
 	kept := *last
-	kept.State, kept.Stop, kept.Message, kept.PendingSince = t.Step.State, "", "", nil
+	kept.State, kept.Stop, kept.Message, kept.PendingSince, kept.CompletionTime, kept.Exit = t.Step.State, "", "", nil, nil, nil
 	r.replace(kept)
 	r.After = After(r.After, Soon) // it was to be placed anew
-	r.tell(normal, t.Step.Reason, "Observe", t.Name, kept.ID,
-		fmt.Sprintf("%s: run %s was to be stopped (%s): %s", t.Name, kept.ID, last.Stop, t.Step.Message))
+	was := fmt.Sprintf(" was to be stopped (%s)", last.Stop)
+	if last.State.Ended() {
+		was = ""
+	}
+	r.tell(normal, t.Step.Reason, "Observe", t.Name, kept.ID, fmt.Sprintf("%s: run %s%s: %s", t.Name, kept.ID, was, t.Step.Message))
 }
 
 // seenStarted says whether a run's Job is there, of which the ledger says that it is about to be created.

@@ -29,7 +29,8 @@ type world struct {
 	members  []*modelMember
 	hub      *memory // nil after a crash
 	inFlight *request
-	delayed  bool // a request was given up that may arrive
+	delayed  bool            // a request was given up that may arrive
+	hadRuns  map[string]bool // the objects that the hub has made a certificate for
 
 	// What has happened so far.
 	created  map[string]int // Jobs made, by run
@@ -54,10 +55,11 @@ type modelMember struct {
 
 	jobs, cached map[string]*modelJob // by the name of the FleetMiniCluster
 	stray        map[string]string    // runs whose pods go on although their Job is deleted
-	prepared     map[string]bool      // what a run needs beside its Job is there
-	cpus         int                  // 0: not observed
-	lags         bool                 // the cache is behind
-	stuck        bool                 // no pod begins to run
+	record       map[string][]v1alpha1.EndedRun
+	prepared     map[string]bool // what a run needs beside its Job is there
+	cpus         int             // 0: not observed
+	lags         bool            // the cache is behind
+	stuck        bool            // no pod begins to run
 }
 
 // link is how the hub is connected to a member.
@@ -94,11 +96,11 @@ type request struct {
 }
 
 func newWorld(objects ...*v1alpha1.FleetMiniCluster) *world {
-	w := &world{now: start, objects: objects, created: map[string]int{}, executed: map[string]int{}}
+	w := &world{now: start, objects: objects, created: map[string]int{}, executed: map[string]int{}, hadRuns: map[string]bool{}}
 	for _, name := range []string{"alpine", "basalt"} {
 		m := &modelMember{
 			name: name, uid: "uid-" + name, registered: MakeMember(name).Cluster, since: start.Add(-time.Hour), heard: start,
-			jobs: map[string]*modelJob{}, cached: map[string]*modelJob{}, stray: map[string]string{}, prepared: map[string]bool{},
+			jobs: map[string]*modelJob{}, cached: map[string]*modelJob{}, stray: map[string]string{}, prepared: map[string]bool{}, record: map[string][]v1alpha1.EndedRun{},
 		}
 		w.members = append(w.members, m)
 	}
@@ -112,9 +114,10 @@ func (w *world) clone() *world {
 	for i, m := range w.members {
 		n := *m
 		n.jobs, n.cached, n.stray, n.prepared = maps.Clone(m.jobs), maps.Clone(m.cached), maps.Clone(m.stray), maps.Clone(m.prepared)
+		n.record = maps.Clone(m.record)
 		c.members[i] = &n
 	}
-	c.created, c.executed = maps.Clone(w.created), maps.Clone(w.executed)
+	c.created, c.executed, c.hadRuns = maps.Clone(w.created), maps.Clone(w.executed), maps.Clone(w.hadRuns)
 	return &c
 }
 
@@ -168,7 +171,7 @@ func (m *modelMember) lose(now time.Time) {
 // erase loses everything that a member had.
 func (m *modelMember) erase() {
 	m.jobs, m.stray, m.prepared = map[string]*modelJob{}, map[string]string{}, map[string]bool{}
-	m.cached = map[string]*modelJob{}
+	m.cached, m.record = map[string]*modelJob{}, map[string][]v1alpha1.EndedRun{}
 }
 
 // set puts a Job in place of another, which the cache shows at once unless it lags; nil for none.
@@ -282,6 +285,7 @@ func (w *world) land(r *request) (removed bool, err error) {
 		case j == nil:
 			w.created[r.create.RunID]++
 			c := *r.create
+			c.Created = metav1.NewTime(w.now)
 			c.UID = fmt.Sprintf("job-%s-%d", c.RunID, w.created[c.RunID])
 			m.set(r.object, &c)
 		}
@@ -408,6 +412,10 @@ func writeObject(b *strings.Builder, f *v1alpha1.FleetMiniCluster) {
 			writeTime(b, t)
 		}
 	}
+	for _, e := range f.Status.Succeeded {
+		b.WriteString(" remembers " + e.ID + " on " + e.Cluster)
+	}
+	fmt.Fprintf(b, " unasked %v", f.Status.Unasked)
 }
 
 func writeTime(b *strings.Builder, t *metav1.Time) {
@@ -436,6 +444,11 @@ func (m *modelMember) write(b *strings.Builder) {
 	}
 	for _, object := range slices.Sorted(maps.Keys(m.prepared)) {
 		b.WriteString(" prepared " + object)
+	}
+	for _, object := range slices.Sorted(maps.Keys(m.record)) {
+		for _, e := range m.record[object] {
+			fmt.Fprintf(b, " record %s %s %s", object, e.ID, e.State)
+		}
 	}
 }
 

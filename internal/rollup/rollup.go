@@ -57,6 +57,9 @@ type Input struct {
 	Decision *v1alpha1.PlacementDecision
 	Members  []Member
 	Ledger   runs.Ledger
+	// Succeeded and Unasked are what the status remembers beside the ledger.
+	Succeeded []v1alpha1.EndedRun
+	Unasked   []string
 	// Awaiting says which members a placement keeps places for that are not known yet; empty if for none.
 	Awaiting string
 	// Previous is the status as it was. What is not known anew is taken from it.
@@ -75,6 +78,7 @@ func Status(in Input) v1alpha1.FleetMiniClusterStatus {
 	}
 	s.Placement = in.Decision.DeepCopy()
 	s.Runs = slices.Clone(in.Ledger)
+	s.Succeeded, s.Unasked = slices.Clone(in.Succeeded), slices.Clone(in.Unasked)
 	s.LastHandledRerunAt = handledToken(in)
 	s.Clusters = nil
 	for _, m := range in.Members {

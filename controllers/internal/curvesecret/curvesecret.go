@@ -61,6 +61,19 @@ func Ensure(ctx context.Context, c client.Client, fmc *v1alpha1.FleetMiniCluster
 	return secret.Data[dataKey], nil
 }
 
+// Exists says whether there is a certificate of a FleetMiniCluster: it is made for the first run.
+func Exists(ctx context.Context, c client.Client, fmc *v1alpha1.FleetMiniCluster) (bool, error) {
+	key := types.NamespacedName{Namespace: fmc.Namespace, Name: fmc.Name + suffix}
+	var secret corev1.Secret
+	if err := c.Get(ctx, key, &secret); err != nil {
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("the CURVE certificate in Secret %s: %w", key, err)
+	}
+	return metav1.IsControlledBy(&secret, fmc), nil
+}
+
 func newSecret(key types.NamespacedName, fmc *v1alpha1.FleetMiniCluster) (*corev1.Secret, error) {
 	cert, err := curve.New(rand.Reader)
 	if err != nil {

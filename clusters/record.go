@@ -1,0 +1,103 @@
+package clusters
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
+)
+
+const (
+	// recordSuffix makes the name of a FleetMiniCluster that of its record.
+	recordSuffix = "-minifleet-runs"
+	// recordKey holds a JSON list of v1alpha1.EndedRun, oldest first.
+	recordKey = "runs"
+	// maxRecord bounds what is read of a record, in bytes: 50 runs are far less.
+	maxRecord = 256 << 10
+)
+
+// Record is what a member has on record of the runs of a FleetMiniCluster that have ended there.
+type Record struct {
+	// Ended are the runs, oldest first.
+	Ended []v1alpha1.EndedRun
+	// version is what the cache has; empty if there is no record.
+	version string
+}
+
+// Record returns the record of a FleetMiniCluster from the cache; it is empty where there is none, or none that can be
+// read. A *Conflict is somebody else's ConfigMap.
+func (m *Member) Record(ctx context.Context, key types.NamespacedName, origin fleet.Origin) (Record, error) {
+	var have corev1.ConfigMap
+	err := m.GetClient().Get(ctx, recordName(key), &have)
+	switch {
+	case apierrors.IsNotFound(err):
+		return Record{}, nil
+	case err != nil:
+		return Record{}, err
+	case !origin.Owns(&have):
+		return Record{}, conflictOf(origin, "ConfigMap", &have)
+	}
+	return Record{parseRecord(have.Data[recordKey]), have.ResourceVersion}, nil
+}
+
+// parseRecord reads a record. Whoever may write there may have written anything: what makes no sense is dropped.
+func parseRecord(text string) []v1alpha1.EndedRun {
+	var all, out []v1alpha1.EndedRun
+	if len(text) > maxRecord || json.Unmarshal([]byte(text), &all) != nil {
+		return nil
+	}
+	for _, e := range all {
+		if fleet.IsRunID(e.ID) && e.State.Ended() && len(e.Digest) <= 64 && len(e.RerunAt) <= 253 && len(e.Revision) <= 253 {
+			out = append(out, e)
+		}
+	}
+	return out[max(len(out)-v1alpha1.MaxEndedRuns, 0):]
+}
+
+// HasRecord says whether the cache shows a record of a FleetMiniCluster.
+func (m *Member) HasRecord(ctx context.Context, key types.NamespacedName, origin fleet.Origin) bool {
+	r, err := m.Record(ctx, key, origin)
+	return err == nil && r.version != ""
+}
+
+// WriteRecord writes a record in place of the one that was read. It is one request, and gives a conflict if there is
+// another one by now.
+func (m *Member) WriteRecord(ctx context.Context, key types.NamespacedName, origin fleet.Origin, r Record) error {
+	if err := m.Verify(ctx); err != nil {
+		return err
+	}
+	text, err := json.Marshal(r.Ended)
+	if err != nil {
+		return fmt.Errorf("the record of %s: %w", key, err)
+	}
+	name := recordName(key)
+	record := &corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: name.Namespace, Name: name.Name, ResourceVersion: r.version,
+			Labels: map[string]string{
+				v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelOwner: key.Name, v1alpha1.LabelRecord: recordKey,
+			},
+			Annotations: map[string]string{
+				v1alpha1.AnnotationFleetID: origin.FleetID, v1alpha1.AnnotationOwner: origin.Owner, v1alpha1.AnnotationOwnerUID: origin.OwnerUID,
+			},
+		},
+		Data: map[string]string{recordKey: string(text)},
+	}
+	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
+	defer cancel()
+	return m.GetClient().Patch(ctx, record, client.Apply, //nolint:staticcheck // as Apply has it
+		client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership)
+}
+
+func recordName(key types.NamespacedName) types.NamespacedName {
+	return types.NamespacedName{Namespace: key.Namespace, Name: key.Name + recordSuffix}
+}

@@ -1,0 +1,94 @@
+package clusters
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
+)
+
+func TestParseRecord(t *testing.T) {
+	many := make([]v1alpha1.EndedRun, v1alpha1.MaxEndedRuns+3)
+	for i := range many {
+		many[i] = v1alpha1.EndedRun{ID: fmt.Sprintf("%010x", i), Digest: "1", State: v1alpha1.RunSucceeded}
+	}
+	tooMany, err := json.Marshal(many)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		text string
+		want int
+	}{
+		"nothing":         {"", 0},
+		"not JSON":        {"[{", 0},
+		"not a list":      {`{"id":"0123456789"}`, 0},
+		"one":             {`[{"id":"0123456789","digest":"1","state":"Succeeded"}]`, 1},
+		"no id":           {`[{"digest":"1","state":"Succeeded"}]`, 0},
+		"a hostile id":    {`[{"id":"../../etc","digest":"1","state":"Succeeded"}]`, 0},
+		"not ended":       {`[{"id":"0123456789","digest":"1","state":"Running"}]`, 0},
+		"no such state":   {`[{"id":"0123456789","digest":"1","state":"Won"}]`, 0},
+		"a long digest":   {`[{"id":"0123456789","digest":"` + strings.Repeat("1", 65) + `","state":"Succeeded"}]`, 0},
+		"a long revision": {`[{"id":"0123456789","digest":"1","state":"Succeeded","revision":"` + strings.Repeat("1", 254) + `"}]`, 0},
+		"too many":        {string(tooMany), v1alpha1.MaxEndedRuns},
+		"too large":       {"[" + strings.Repeat(" ", maxRecord) + "]", 0},
+	}
+	for name, c := range cases {
+		if got := parseRecord(c.text); len(got) != c.want {
+			t.Errorf("%s: got %d", name, len(got))
+		}
+	}
+}
+
+func TestSuspensionOfStrippedJob(t *testing.T) {
+	job := func(suspend bool, change ...func(*batchv1.Job)) *batchv1.Job {
+		j := &batchv1.Job{Spec: batchv1.JobSpec{Suspend: ptr.To(suspend)}}
+		for _, c := range change {
+			c(j)
+		}
+		return j
+	}
+	started := func(j *batchv1.Job) { j.Status.StartTime = ptr.To(metav1.Now()) }
+	cases := map[string]struct {
+		job  *batchv1.Job
+		want string
+	}{
+		"never released":  {job(true), v1alpha1.SuspendedUnreleased},
+		"suspended by us": {job(true, started), "true"},
+		"it runs":         {job(false, started), "false"},
+		"in a queue": {job(true, func(j *batchv1.Job) {
+			j.Labels = map[string]string{"kueue.x-k8s.io/queue-name": "q"}
+		}), "false"},
+		"it still says so": {job(true, started, func(j *batchv1.Job) {
+			j.Annotations = map[string]string{v1alpha1.AnnotationSuspended: v1alpha1.SuspendedUnreleased}
+		}), v1alpha1.SuspendedUnreleased},
+	}
+	for name, c := range cases {
+		if got := SuspensionOf(c.job); got != c.want {
+			t.Errorf("%s: got %s", name, got)
+		}
+	}
+}
+
+func TestMarks(t *testing.T) {
+	origin := fleet.Origin{FleetID: "f", Owner: "hpc/n", OwnerUID: "u"}
+	marks := MarksOf("n", origin, &v1alpha1.Run{ID: "0123456789", Digest: "1", RerunAt: "t"}, "")
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Labels: marks.Labels, Annotations: marks.Annotations}}
+	if !marks.On(job) || Stripped(job, origin) {
+		t.Error("a Job that bears them does not")
+	}
+	delete(job.Labels, v1alpha1.LabelRun)
+	if job.Labels = map[string]string{}; marks.On(job) {
+		t.Error("a Job without labels bears them")
+	}
+	if job.Annotations = nil; !Stripped(job, origin) {
+		t.Error("a Job without annotations is not stripped")
+	}
+}
