@@ -87,7 +87,7 @@ var _ = Describe("The deletion of a FleetMiniCluster", func() {
 		own := job(ctx, "alpine", w.name, "mine").Annotations
 		origins := map[string]map[string]string{
 			"of-another-hub":    {v1alpha1.AnnotationFleetID: "another", v1alpha1.AnnotationOwner: w.name + "/mine", v1alpha1.AnnotationOwnerUID: string(f.UID)},
-			"of-another-object": {v1alpha1.AnnotationFleetID: own[v1alpha1.AnnotationFleetID], v1alpha1.AnnotationOwner: w.name + "/mine", v1alpha1.AnnotationOwnerUID: "another"},
+			"of-another-object": {v1alpha1.AnnotationFleetID: own[v1alpha1.AnnotationFleetID], v1alpha1.AnnotationOwner: w.name + "/other", v1alpha1.AnnotationOwnerUID: string(f.UID)},
 			"of-nobody":         nil,
 		}
 		var theirs []client.Object

@@ -87,11 +87,13 @@ func says(conditions []metav1.Condition) string {
 }
 
 // change edits a FleetMiniCluster.
-func (w *world) change(ctx context.Context, name string, edit func(*v1alpha1.FleetMiniCluster)) {
+func (w *world) change(ctx context.Context, name string, edits ...func(*v1alpha1.FleetMiniCluster)) {
 	GinkgoHelper()
 	Eventually(func() error {
 		f := w.get(ctx, name)
-		edit(f)
+		for _, edit := range edits {
+			edit(f)
+		}
 		return hub.Update(ctx, f)
 	}).Should(Succeed())
 }

@@ -103,7 +103,7 @@ var _ = Describe("A run after one whose Job somebody has deleted", func() {
 		Expect(admins["alpine"].Delete(ctx, &old[0], client.GracePeriodSeconds(0))).To(Succeed())
 		Eventually(w.line).WithArguments(ctx, "orphaned").Should(Equal("True Synced Synced Progressing 1/1"))
 		Expect(jobsMade("alpine", w.name)).To(Equal(2))
-		Expect(w.runsOf(ctx, "orphaned")).To(Equal([]string{"a Failed", "a Running"}))
+		Expect(w.runsOf(ctx, "orphaned")).To(Equal([]string{"a Failed Deleted", "a Running"}))
 	})
 })
 

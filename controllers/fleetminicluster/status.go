@@ -23,8 +23,13 @@ func (c *reconciliation) writeStatus(ctx context.Context) error {
 	}
 	before := object.Status
 	object.Status = status
+	c.expectations.Writing(c.key())
 	if err := c.Client.Status().Update(ctx, object); err != nil {
+		c.expectations.Wrote(c.key(), "")
 		return err
+	}
+	if c.expectations.Wrote(c.key(), object.ResourceVersion) {
+		c.requeueAfter(plan.Soon)
 	}
 	c.expectations.Expect(ctx, c.Client, object)
 	for _, e := range append(c.events, plan.StatusEvents(&before, &object.Status)...) {

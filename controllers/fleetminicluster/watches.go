@@ -49,7 +49,7 @@ func (r *Reconciler) SetUp(mgr mcmanager.Manager, reachability *events.Notifier[
 		return requests(r.usersOfMember(ctx, member))
 	}
 	onMembers := memberwatches.New()
-	own := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	own := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, r.expectations.StatusEdited())
 	hub := func(predicates ...predicate.Predicate) []mcbuilder.WatchesOption {
 		return []mcbuilder.WatchesOption{mcbuilder.WithEngageWithLocalCluster(true), mcbuilder.WithEngageWithProviderClusters(false), mcbuilder.WithPredicates(predicates...)}
 	}

@@ -155,6 +155,9 @@ func (r *reconciliation) takeSnapshot() {
 			continue
 		}
 		s.Members = append(s.Members, plan.Member{Cluster: m.registered, Connection: m.connection()})
+		if m.link != connected && slices.Contains(r.w.unasked, m.name) {
+			s.Unasked = append(s.Unasked, m.name)
+		}
 		if m.link == connected && m.cached[f.Name] != nil {
 			s.Facts[m.name] = plan.Facts{Holding: true, Cached: m.cached[f.Name].observation(f.Name)}
 		}
@@ -493,7 +496,7 @@ func (r *reconciliation) rendered(t *plan.Target, run *v1alpha1.Run) (*modelJob,
 		}
 		template, _ = templates.LoadOrStore(key, job)
 	}
-	return &modelJob{template: template.(*batchv1.Job), Job: runs.Job{
+	return &modelJob{template: template.(*batchv1.Job), owner: r.object().UID, Job: runs.Job{
 		RunID: run.ID, Digest: run.Digest, Said: run.Digest, RerunAt: run.RerunAt, Size: spec.Size, Suspended: true, SuspendedByUs: true, Unreleased: true,
 	}}, nil
 }

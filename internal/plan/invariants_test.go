@@ -74,7 +74,7 @@ func (r *reconciliation) checkWrite(before, after *v1alpha1.FleetMiniClusterStat
 		switch old := was.Find(run.ID); {
 		case old == nil:
 			r.checkBegun(is[:i], run)
-		case old.State.Ended() && old.State != run.State && run.RestoredTime == nil:
+		case old.State.Ended() && old.State != run.State && run.RestoredTime == nil && !r.runs(run):
 			r.violate("run %s has ended, and is %s now", run.ID, run.State)
 		case old.State != run.State:
 			r.checkEviction(old, run)
@@ -93,6 +93,12 @@ func (r *reconciliation) checkWrite(before, after *v1alpha1.FleetMiniClusterStat
 	for _, c := range after.Clusters {
 		r.checkLine(is, &c)
 	}
+}
+
+// runs says whether the very Job of a run is live.
+func (r *reconciliation) runs(run *v1alpha1.Run) bool {
+	j := r.w.member(run.Cluster).jobs[r.object().Name]
+	return j != nil && j.UID == string(run.JobUID) && !j.Deleting
 }
 
 // checkBegun checks that nothing that has succeeded or was cancelled is begun again, but that a person asks for it, or

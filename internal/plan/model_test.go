@@ -514,10 +514,12 @@ func cleaned(w *world) string {
 // However the hub crashes, whatever replies are lost, whenever people and members act: at most one run is live, nothing
 // is deleted by mistake, nothing is evicted without proof, and all comes to the end that is wanted.
 func TestStories(t *testing.T) {
-	for _, name := range slices.Sorted(maps.Keys(stories)) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			t.Logf("%d worlds", stories[name].explore(t, nil))
-		})
+	for _, told := range []map[string]*story{stories, forgetting} {
+		for _, name := range slices.Sorted(maps.Keys(told)) {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				t.Logf("%d worlds", told[name].explore(t, nil))
+			})
+		}
 	}
 }

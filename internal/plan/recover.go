@@ -205,12 +205,10 @@ func (d *Decision) restore(s *Snapshot, member, clusterUID string, e *v1alpha1.E
 // has run last: Git has come back to what they have done. A token that asks for one more run is answered by a run of its
 // own.
 func (d *Decision) repeatNothing(s *Snapshot) {
-	if d.Wanted.RerunAt != "" && !d.answered() {
-		return
-	}
+	answered := d.Wanted.RerunAt == "" || d.answered()
 	for _, e := range d.succeededFor(s) {
 		last := d.Ledger.Last(e.Cluster)
-		if last != nil && d.Wanted.IsFor(last) {
+		if last != nil && d.Wanted.IsFor(last) || !answered && e.RerunAt != d.Wanted.RerunAt {
 			continue
 		}
 		if last != nil && !last.State.Ended() {

@@ -118,8 +118,12 @@ func TestExpiry(t *testing.T) {
 			s := MakeSnapshot(MakeObject("run").With(c.change).Runs(MakeRun("aa", "alpine", c.state)).Placed("alpine").Obj(), MakeMember("alpine"))
 			anyRoom(s)
 			job := MakeJob("aa").Succeeded()
-			if c.state == v1alpha1.RunRunning {
+			switch c.state {
+			case v1alpha1.RunRunning:
 				job = MakeJob("aa").Running()
+			case v1alpha1.RunFailed:
+				job = MakeJob("aa").Failed()
+			default:
 			}
 			observed(s, "alpine", job.Observation())
 			alpine := target(t, next(t, s, decided(t, s)))

@@ -33,8 +33,12 @@ type world struct {
 	hadRuns  map[string]bool // the objects that the hub has made a certificate for
 
 	// What has happened so far.
-	created  map[string]int // Jobs made, by run
-	executed map[string]int // executions started, by run
+	created  map[string]int    // Jobs made, by run
+	executed map[string]int    // executions started, by run
+	digests  map[string]string // what runs were for
+
+	backup  *v1alpha1.FleetMiniCluster
+	unasked []string // members that the hub has not asked since it was rebuilt
 }
 
 // memory is what a hub remembers: its queue.
@@ -76,6 +80,7 @@ type modelJob struct {
 	runs.Job
 	executing bool
 	template  *batchv1.Job
+	owner     types.UID
 }
 
 // live says that pods of it run, or are about to be made.
@@ -96,7 +101,7 @@ type request struct {
 }
 
 func newWorld(objects ...*v1alpha1.FleetMiniCluster) *world {
-	w := &world{now: start, objects: objects, created: map[string]int{}, executed: map[string]int{}, hadRuns: map[string]bool{}}
+	w := &world{now: start, objects: objects, created: map[string]int{}, executed: map[string]int{}, hadRuns: map[string]bool{}, digests: map[string]string{}}
 	for _, name := range []string{"alpine", "basalt"} {
 		m := &modelMember{
 			name: name, uid: "uid-" + name, registered: MakeMember(name).Cluster, since: start.Add(-time.Hour), heard: start,
@@ -117,7 +122,7 @@ func (w *world) clone() *world {
 		n.record = maps.Clone(m.record)
 		c.members[i] = &n
 	}
-	c.created, c.executed, c.hadRuns = maps.Clone(w.created), maps.Clone(w.executed), maps.Clone(w.hadRuns)
+	c.created, c.executed, c.hadRuns, c.digests = maps.Clone(w.created), maps.Clone(w.executed), maps.Clone(w.hadRuns), maps.Clone(w.digests)
 	return &c
 }
 
@@ -194,6 +199,24 @@ func (m *modelMember) change(object string, change func(*modelJob)) {
 	j := *m.jobs[object]
 	change(&j)
 	m.set(object, &j)
+}
+
+// removeOrphan removes what a FleetMiniCluster has left that was deleted, and what was written down about it when that is
+// done.
+func (m *modelMember) removeOrphan() {
+	o := m.registered.Status.Orphans[0]
+	if j := m.jobs[o.Name]; j != nil && j.owner == o.UID {
+		m.change(o.Name, func(j *modelJob) { j.Deleting = true })
+		return
+	}
+	delete(m.record, o.Name)
+	m.register(func(c *v1alpha1.MemberCluster) { c.Status.Orphans = nil })
+}
+
+// removing says that the Job that was left is being deleted.
+func (m *modelMember) removing() bool {
+	j := m.jobs[m.registered.Status.Orphans[0].Name]
+	return j != nil && j.Deleting
 }
 
 // usage is how many pods of each run have a node.
@@ -286,6 +309,7 @@ func (w *world) land(r *request) (removed bool, err error) {
 			w.created[r.create.RunID]++
 			c := *r.create
 			c.Created = metav1.NewTime(w.now)
+			w.digests[c.RunID] = c.Digest
 			c.UID = fmt.Sprintf("job-%s-%d", c.RunID, w.created[c.RunID])
 			m.set(r.object, &c)
 		}
@@ -327,6 +351,9 @@ func (w *world) steps(mayFail bool) []func(*world) {
 		name := m.name
 		if m.lags && m.behind() {
 			out = append(out, func(w *world) { w.member(name).refresh() })
+		}
+		if m.registered != nil && m.link == connected && len(m.registered.Status.Orphans) > 0 && !m.removing() {
+			out = append(out, func(w *world) { w.member(name).removeOrphan() })
 		}
 		for _, f := range w.objects {
 			object, j := f.Name, m.jobs[f.Name]
@@ -427,6 +454,9 @@ func writeTime(b *strings.Builder, t *metav1.Time) {
 }
 
 func (m *modelMember) write(b *strings.Builder) {
+	if m.registered != nil && len(m.registered.Status.Orphans) > 0 {
+		b.WriteString(" orphan")
+	}
 	fmt.Fprintf(b, "\n%s %s %t %d %d %d %t", m.name, m.uid, m.registered != nil, m.link, m.since.Sub(start), m.heard.Sub(start), m.stuck)
 	for _, jobs := range []map[string]*modelJob{m.jobs, m.cached} {
 		for _, object := range slices.Sorted(maps.Keys(jobs)) {

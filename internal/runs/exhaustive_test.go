@@ -207,8 +207,9 @@ func TestNextExhaustively(t *testing.T) {
 			return n.Action != runs.Keep || !s.ledgerLive() || s.own() && s.jobLive() && !s.job.Deleting && s.job.Pods.Ready > 0 && s.last.State == v1alpha1.RunStopping &&
 				(s.last.Stop == v1alpha1.StopNotStarted || s.last.Stop == v1alpha1.StopLost)
 		},
-		"a run that has ended in the ledger goes on only where its very Job is live, and nobody has declared it gone": func(s situation, n runs.Step) bool {
-			return n.Action != runs.Keep || s.ledgerLive() || s.own() && s.jobLive() && !s.job.Deleting && !s.job.Unreleased &&
+		"a run that has ended in the ledger goes on only where its very Job is live, or has not failed, and nobody has declared it gone": func(s situation, n runs.Step) bool {
+			return n.Action != runs.Keep || s.ledgerLive() || s.own() && !s.job.Unreleased &&
+				(s.jobLive() && !s.job.Deleting || s.job.Succeeded && s.last.State == v1alpha1.RunFailed) &&
 				string(s.last.JobUID) == s.job.UID && s.last.Stop != v1alpha1.StopDeclaredGone
 		},
 		"the very Job of a run that the ledger calls ended is deleted only where it was declared gone, or never released": func(s situation, n runs.Step) bool {

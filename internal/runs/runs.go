@@ -204,7 +204,7 @@ var rules = []rule{
 	{"its Job differs in size: adjust it", adjustSize},
 	{"its Job is as wanted", liveAsWanted},
 	// No live run in the ledger.
-	{"the very Job of a run that the ledger calls ended is live, and nobody gave it up: the ledger is wrong", liveAfterAll},
+	{"the very Job of a run that the ledger calls ended says otherwise, and nobody gave it up: the ledger is wrong", liveAfterAll},
 	{"a live Job whose run has ended in the ledger: stop it", staleLiveJob},
 	{"the member has a Job of ours that the ledger does not know, and that was never released: remove it", unreleased},
 	{"the member has a Job of ours that the ledger does not know: adopt it, do not run beside it", adopt},
@@ -304,14 +304,18 @@ func endedWithoutJob(in *Input) (Step, bool) {
 }
 
 // liveAfterAll is for a ledger that somebody has edited. The hub calls no run ended whose Job may make pods, but for one
-// that a person has declared gone.
+// that a person has declared gone, and none failed whose Job has succeeded.
 func liveAfterAll(in *Input) (Step, bool) {
-	if in.live() || in.Last == nil || !in.hasRunsJob() || in.Job.Finished || in.Job.Deleting || in.Job.Unreleased ||
+	if in.live() || in.Last == nil || !in.hasRunsJob() || in.Job.Unreleased ||
 		in.Job.UID == "" || string(in.Last.JobUID) != in.Job.UID || in.Last.Stop == v1alpha1.StopDeclaredGone {
 		return Step{}, false
 	}
-	return Step{Action: Keep, State: v1alpha1.RunRunning, Reason: v1alpha1.ReasonRunRestored,
-		Message: "the ledger had it as " + string(in.Last.State) + ", and its Job is live on the member"}, true
+	step := Step{Action: Keep, State: v1alpha1.RunRunning, Reason: v1alpha1.ReasonRunRestored,
+		Message: "the ledger had it as " + string(in.Last.State) + ", and its Job says otherwise"}
+	if in.Job.Finished {
+		return step, in.Job.Succeeded && in.Last.State == v1alpha1.RunFailed
+	}
+	return step, !in.Job.Deleting
 }
 
 // endings are what people are told of a run that was stopped, where nothing more is known.

@@ -71,3 +71,53 @@ func TestExpectations(t *testing.T) {
 		})
 	}
 }
+
+func TestStatusEdited(t *testing.T) {
+	at := func(version, revision string) *v1alpha1.FleetMiniCluster {
+		return &v1alpha1.FleetMiniCluster{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "hpc", Name: "a", ResourceVersion: version},
+			Status:     v1alpha1.FleetMiniClusterStatus{Revision: revision},
+		}
+	}
+	event := func(e *Expectations, version, revision string) bool {
+		return e.StatusEdited().Update(event.UpdateEvent{ObjectOld: at("1", ""), ObjectNew: at(version, revision)})
+	}
+	key := client.ObjectKeyFromObject(at("", ""))
+	written := func(e *Expectations, versions ...string) {
+		for _, v := range versions {
+			e.Writing(key)
+			e.Wrote(key, v)
+		}
+	}
+	cases := map[string]struct {
+		tell func(e *Expectations) bool
+		want bool
+	}{
+		"nobody has written here":           {func(e *Expectations) bool { return event(e, "2", "x") }, true},
+		"its own write":                     {func(e *Expectations) bool { written(e, "2"); return event(e, "2", "x") }, false},
+		"an earlier one of its own":         {func(e *Expectations) bool { written(e, "2", "3", "4"); return event(e, "2", "x") }, false},
+		"somebody else's":                   {func(e *Expectations) bool { written(e, "2"); return event(e, "3", "x") }, true},
+		"the status is the same":            {func(e *Expectations) bool { written(e, "2"); return event(e, "3", "") }, false},
+		"its own, before the write returns": {func(e *Expectations) bool { e.Writing(key); return event(e, "2", "x") || e.Wrote(key, "2") }, false},
+		"somebody else's, before the write returns": {func(e *Expectations) bool {
+			e.Writing(key)
+			return !event(e, "3", "x") && e.Wrote(key, "2")
+		}, true},
+		"the write is refused": {func(e *Expectations) bool {
+			e.Writing(key)
+			return !event(e, "3", "x") && e.Wrote(key, "")
+		}, true},
+		"it was deleted": {func(e *Expectations) bool {
+			written(e, "2")
+			e.deleted(key)
+			return event(e, "2", "x")
+		}, true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := c.tell(&Expectations{}); got != c.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,160 @@
+package plan_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/runs"
+)
+
+// Things that make a hub forget, or have it believe what is not so.
+
+// forgotten empties the status while the hub is down.
+func forgotten(w *world) {
+	w.hub = nil
+	w.edit(func(f *v1alpha1.FleetMiniCluster) { f.Status = v1alpha1.FleetMiniClusterStatus{} })
+}
+
+// recreated puts another object in place of one whose finalizer was taken off.
+func recreated(changes ...func(*v1alpha1.FleetMiniCluster)) func(*world) {
+	return func(w *world) {
+		forgotten(w)
+		w.edit(func(f *v1alpha1.FleetMiniCluster) {
+			f.UID += "-2"
+			f.CreationTimestamp = metav1.NewTime(w.now)
+		})
+		w.edit(changes...)
+		w.hadRuns = map[string]bool{}
+	}
+}
+
+// deletedAndAdded deletes an object while a member is away, until the hub waits for it no longer, and adds it again.
+func deletedAndAdded(name string) func(*world) {
+	return func(w *world) {
+		f := w.objects[0]
+		w.member(name).register(func(c *v1alpha1.MemberCluster) {
+			c.Status.Orphans = []v1alpha1.Orphan{{UID: f.UID, Owner: f.Namespace + "/" + f.Name, Namespace: f.Namespace, Name: f.Name, Since: metav1.NewTime(w.now)}}
+		})
+		recreated()(w)
+	}
+}
+
+// rebuilt is another hub, with the identity of the fleet.
+func rebuilt(w *world) {
+	recreated()(w)
+	w.unasked = []string{"alpine", "basalt"}
+}
+
+func saved(w *world) { w.backup = w.objects[0] }
+
+// restored puts what was saved in place of what there is.
+func restored(w *world) {
+	w.hub = nil
+	if w.backup != nil {
+		w.objects[0] = w.backup
+	}
+}
+
+func changedBack(f *v1alpha1.FleetMiniCluster) { f.Spec.MiniCluster.Containers[0].Command = "true" }
+
+// says edits the state of the latest run.
+func says(state v1alpha1.RunState, changes ...func(*v1alpha1.Run)) func(*world) {
+	return func(w *world) {
+		w.edit(func(f *v1alpha1.FleetMiniCluster) {
+			if n := len(f.Status.Runs); n > 0 {
+				run := &f.Status.Runs[n-1]
+				run.State = state
+				for _, change := range changes {
+					change(run)
+				}
+			}
+		})
+	}
+}
+
+func ofSomethingElse(r *v1alpha1.Run) { r.Digest = "0123456789abcdef" }
+
+// executions is how often something was executed, by digest.
+func (w *world) executions() map[string]int {
+	out := map[string]int{}
+	for id, n := range w.executed {
+		out[w.digests[id]] += n
+	}
+	return out
+}
+
+// onceEach says that what is wanted has run, and nothing more than once.
+func onceEach(w *world) string {
+	for digest, n := range w.executions() {
+		if n > 1 {
+			return fmt.Sprintf("%s was executed %d times", digest, n)
+		}
+	}
+	return hasRun(w)
+}
+
+// atMostOnce says that nothing is live, and nothing has run more than once.
+func atMostOnce(w *world) string {
+	for _, n := range w.executions() {
+		if n > 1 {
+			return "something was executed more than once"
+		}
+	}
+	return idle(w)
+}
+
+// stays says that the one run there is has ended so.
+func stays(state v1alpha1.RunState) func(*world) string {
+	return func(w *world) string {
+		ledger := runs.Ledger(w.objects[0].Status.Runs)
+		if len(ledger) != 1 || ledger[0].State != state {
+			return fmt.Sprintf("the ledger has %v", ledger)
+		}
+		return atMostOnce(w)
+	}
+}
+
+// twice says that what is wanted has run, after something that was removed.
+func twice(w *world) string {
+	total := 0
+	for _, id := range slices.Sorted(maps.Keys(w.executed)) {
+		total += w.executed[id]
+	}
+	if total > 2 {
+		return fmt.Sprintf("%d executions", total)
+	}
+	return hasRun(w)
+}
+
+// In these, at most one run is live all the same, and what has succeeded is not done again.
+var forgetting = map[string]*story{
+	"the ledger is lost":                   {world: one()(), events: []func(*world){forgotten}, end: onceEach},
+	"the ledger is lost, and a slow start": {world: begun(one()()), events: []func(*world){forgotten}, slow: true, end: onceEach},
+	"the ledger is lost, and the Job":      {world: one(ttl(60))(), events: []func(*world){forgotten}, end: onceEach},
+	"the ledger is lost on all members":    {world: one(func(f *v1alpha1.FleetMiniCluster) { f.Spec.Placement.NumberOfClusters = nil })(), calm: true, events: []func(*world){forgotten}, end: everywhere},
+	"the ledger is lost while a member is away": {world: begun(one()()), events: []func(*world){
+		all(on("alpine", lost), forgotten), on("alpine", back)}, end: onceEach},
+	"the ledger is lost with another one's room": {world: begun(two()), calm: true, events: []func(*world){forgotten}, end: onceEach},
+	"created anew":                      {world: begun(one()()), events: []func(*world){recreated()}, end: onceEach},
+	"created anew as something else":    {world: begun(one()()), events: []func(*world){recreated(changed)}, end: onceEach},
+	"created anew elsewhere, replacing": {world: begun(one(replacing)()), events: []func(*world){recreated(changed, onlyOn("basalt"))}, end: onceEach},
+	"deleted and added while a member is away": {world: begun(one()()), events: []func(*world){
+		all(on("alpine", lost), deletedAndAdded("alpine")), on("alpine", back)}, end: twice},
+	"rebuilt while a member is away":               {world: begun(one()()), events: []func(*world){all(on("alpine", lost), rebuilt), on("alpine", back)}, end: onceEach},
+	"rebuilt after the end":                        {world: one(ttl(60))(), calm: true, events: []func(*world){rebuilt}, end: onceEach},
+	"an older backup":                              {world: one()(), calm: true, events: []func(*world){saved, edited(changed), restored, edited(changed)}, end: atMostOnce},
+	"an older backup, and nothing changed":         {world: one()(), calm: true, events: []func(*world){saved, restored}, end: onceEach},
+	"Git comes back":                               {world: one()(), calm: true, events: []func(*world){edited(changed), edited(changedBack)}, end: onceEach},
+	"Git comes back twice":                         {world: one(ttl(60))(), calm: true, events: []func(*world){edited(changed), edited(changedBack), edited(changed)}, end: onceEach},
+	"Git comes back, and a token":                  {world: one()(), calm: true, events: []func(*world){edited(changed), edited(changedBack), edited(rerun("t"))}},
+	"Git comes back with an old token":             {world: one(rerun("t"))(), calm: true, events: []func(*world){edited(changed), edited(changedBack)}, end: onceEach},
+	"said to have succeeded":                       {world: begun(one()()), events: []func(*world){says(v1alpha1.RunSucceeded)}, end: onceEach},
+	"said to have failed":                          {world: begun(one(retried(1))()), events: []func(*world){says(v1alpha1.RunFailed)}, end: onceEach},
+	"said to have been for something else":         {world: begun(one(replacing)()), events: []func(*world){says(v1alpha1.RunRunning, ofSomethingElse)}, end: onceEach},
+	"said to have failed, and cleaned up":          {world: one(retried(1), ttl(60))(), calm: true, events: []func(*world){says(v1alpha1.RunFailed)}, end: onceEach},
+	"somebody deletes the Job, and it has retries": {world: begun(one(retried(2))()), events: []func(*world){meddled}, end: atMostOnce},
+}
