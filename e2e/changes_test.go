@@ -6,7 +6,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
 )
 
 var _ = Describe("Changes", func() {
@@ -77,6 +80,37 @@ var _ = Describe("Changes", func() {
 		Expect(w.jobsMade("")).To(Equal(1))
 	})
 
+	It("keeps what a person holds back, whatever Git says of the rest", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.commit("add", map[string]string{"a.yaml": miniCluster("mine").on("north").held().yaml()})
+		Eventually(w.line).WithArguments(ctx, "mine").Should(Equal("True Synced Progressing 1/1 2/2"))
+		suspended := func() bool { return ptr.Deref(w.job(ctx, "alpine", "mine").Spec.Suspend, false) }
+		message := func() string { return w.readyMessage(ctx, "mine") }
+		first := w.job(ctx, "alpine", "mine")
+
+		By("holding it by spec.suspend")
+		w.kubectl("patch", "fmc", "mine", "--type", "merge", "-p", `{"spec":{"suspend":true}}`)
+		Eventually(suspended).Should(BeTrue())
+		Eventually(message).Should(Equal("suspended on alpine; spec.suspend was set by hand, which Git leaves alone; to go on: kubectl -n " +
+			w.name + ` patch fmc mine --type merge -p '{"spec":{"suspend":false}}'`))
+		w.commit("change what is no run", map[string]string{"a.yaml": annotated(miniCluster("mine").on("north").held().yaml(), `minifleet.dev/priority: "5"`)})
+		Eventually(func() int32 { return w.fmc(ctx, "mine").Spec.Priority }).Should(BeEquivalentTo(5))
+		Consistently(suspended, 3*second).Should(BeTrue(), "Git has put spec.suspend back")
+		w.kubectl("patch", "fmc", "mine", "--type", "merge", "-p", `{"spec":{"suspend":false}}`)
+		Eventually(w.line).WithArguments(ctx, "mine").Should(Equal("True Synced Progressing 1/1 2/2"))
+
+		By("holding it by the annotation")
+		w.kubectl("annotate", "fmc", "mine", "minifleet.dev/hold=true")
+		Eventually(suspended).Should(BeTrue())
+		Eventually(message).Should(ContainSubstring("held by hand (annotation minifleet.dev/hold), which Git leaves alone"))
+		w.commit("change it again", map[string]string{"a.yaml": annotated(miniCluster("mine").on("north").held().yaml(), `minifleet.dev/priority: "6"`)})
+		Eventually(func() int32 { return w.fmc(ctx, "mine").Spec.Priority }).Should(BeEquivalentTo(6))
+		Consistently(suspended, 2*second).Should(BeTrue())
+		w.kubectl("annotate", "fmc", "mine", "minifleet.dev/hold-")
+		Eventually(w.line).WithArguments(ctx, "mine").Should(Equal("True Synced Progressing 1/1 2/2"))
+		Expect(w.job(ctx, "alpine", "mine").UID).To(Equal(first.UID))
+	})
+
 	It("says clearly that no member matches, and places when one does", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.place(ctx, "moon", map[string]string{"site": "moon"}, ptr.To[int32](1))
@@ -97,4 +131,17 @@ func (w *world) image(ctx context.Context, name string) string {
 		return ""
 	}
 	return j.Spec.Template.Spec.Containers[0].Image
+}
+
+// annotated is a manifest with an annotation of its own.
+func annotated(manifest, annotation string) string {
+	return strings.Replace(manifest, "metadata:\n", "metadata:\n  annotations: {"+annotation+"}\n", 1)
+}
+
+func (w *world) readyMessage(ctx context.Context, name string) string {
+	c := meta.FindStatusCondition(w.fmc(ctx, name).Status.Conditions, v1alpha1.ConditionReady)
+	if c == nil {
+		return ""
+	}
+	return c.Message
 }

@@ -40,7 +40,7 @@ type FleetMiniClusterSpec struct {
 	OnChange OnChange `json:"onChange,omitempty"`
 
 	// Suspend starts no new run and suspends the Jobs of live ones, whose pods end. Resumed, the same runs
-	// go on.
+	// go on. What a person sets here stays, unless a file in Git sets it too.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 

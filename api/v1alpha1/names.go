@@ -50,6 +50,9 @@ const (
 	AnnotationSourceRevision = "minifleet.dev/source-revision"
 	// AnnotationSourceDigest is the hash of what Git declares for a hub object.
 	AnnotationSourceDigest = "minifleet.dev/source-digest"
+	// AnnotationSourceSuspend is the spec.suspend ("true" or "false") that Git declares for a FleetMiniCluster. Without
+	// it Git declares none, and what a person sets stays.
+	AnnotationSourceSuspend = "minifleet.dev/source-suspend"
 	// AnnotationApprovePrune on a GitSource holds the revision whose blocked prune a person approves.
 	AnnotationApprovePrune = "minifleet.dev/approve-prune"
 	// AnnotationAllow on a Namespace of the hub lists the permissions that everything in it may use, separated
@@ -57,6 +60,10 @@ const (
 	AnnotationAllow = "minifleet.dev/allow"
 	// AnnotationRerunAt on a FleetMiniCluster asks for one more run; any new value is a new request.
 	AnnotationRerunAt = "minifleet.dev/rerun-at"
+
+	// AnnotationHold, with the value "true" on a FleetMiniCluster, acts as spec.suspend does. It is for people: Git
+	// neither sets it nor takes it away.
+	AnnotationHold = "minifleet.dev/hold"
 
 	// AnnotationCancel on a FleetMiniCluster holds the ids of runs to stop, separated by commas. Such a run is
 	// not started again but by a change of the MiniCluster or AnnotationRerunAt.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -32,6 +33,9 @@ func desired(source *v1alpha1.GitSource, o *parse.Object) (obj client.Object, re
 	obj.GetLabels()[v1alpha1.LabelSource] = source.Name
 	obj.GetAnnotations()[v1alpha1.AnnotationSourcePath] = fmt.Sprintf("%s#%d", o.Path, o.Index)
 	obj.GetAnnotations()[v1alpha1.AnnotationSourceDigest] = sourceDigest(obj)
+	if o.DeclaresSuspend {
+		obj.GetAnnotations()[v1alpha1.AnnotationSourceSuspend] = strconv.FormatBool(o.FleetMiniCluster.Spec.Suspend)
+	}
 	return obj, ""
 }
 
@@ -118,13 +122,23 @@ func merge(want, have client.Object, revision string) (merged client.Object, cha
 	case *v1alpha1.Placement:
 		o.Spec = want.(*v1alpha1.Placement).Spec //nolint:forcetypeassert // both have the kind of the key
 	case *v1alpha1.FleetMiniCluster:
-		size := o.Spec.MiniCluster.Size
+		size, suspend := o.Spec.MiniCluster.Size, o.Spec.Suspend
 		o.Spec = want.(*v1alpha1.FleetMiniCluster).Spec //nolint:forcetypeassert // both have the kind of the key
 		if sameSource && scalable(o, size) {
 			o.Spec.MiniCluster.Size = size
 		}
+		if suspendIsOthers(want, have) {
+			o.Spec.Suspend = suspend
+		}
 	}
 	return out, !equality.Semantic.DeepEqual(out, have)
+}
+
+// suspendIsOthers says whether spec.suspend is for people to set: Git does not declare it, and has not set what is
+// there.
+func suspendIsOthers(want, have client.Object) bool {
+	_, declared := want.GetAnnotations()[v1alpha1.AnnotationSourceSuspend]
+	return !declared && have.GetAnnotations()[v1alpha1.AnnotationSourceSuspend] != "true"
 }
 
 func mergeAnnotations(want, have map[string]string, sameSource bool, revision string) map[string]string {
@@ -133,6 +147,7 @@ func mergeAnnotations(want, have map[string]string, sameSource bool, revision st
 		out = map[string]string{}
 	}
 	token, asked := out[v1alpha1.AnnotationRerunAt]
+	delete(out, v1alpha1.AnnotationSourceSuspend) // unless Git still declares it
 	maps.Copy(out, want)
 	if sameSource && asked {
 		out[v1alpha1.AnnotationRerunAt] = token // somebody asked after Git did

@@ -1,6 +1,7 @@
 package gitsource
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -72,6 +73,27 @@ func TestDesiredMetadata(t *testing.T) {
 	}
 }
 
+// What Git declares of spec.suspend is remembered, so that what a person sets can be told from it.
+func TestDesiredSuspend(t *testing.T) {
+	for name, tc := range map[string]struct{ declared, suspend, hasIt bool }{
+		"declared":     {declared: true, suspend: true},
+		"not to be":    {declared: true},
+		"not declared": {},
+	} {
+		o := parse.Object{Kind: parse.KindFleetMiniCluster, Name: "m", DeclaresSuspend: tc.declared, FleetMiniCluster: &v1alpha1.FleetMiniCluster{}}
+		o.FleetMiniCluster.Spec.Suspend = tc.suspend
+		o.FleetMiniCluster.Annotations = map[string]string{v1alpha1.AnnotationSourceSuspend: "forged", v1alpha1.AnnotationHold: "true"}
+		obj, _ := desired(newSource(), &o)
+		value, is := obj.GetAnnotations()[v1alpha1.AnnotationSourceSuspend]
+		if is != tc.declared || is && value != strconv.FormatBool(tc.suspend) {
+			t.Errorf("%s: %q", name, value)
+		}
+		if obj.(*v1alpha1.FleetMiniCluster).Held() {
+			t.Errorf("%s: a file in Git holds it", name)
+		}
+	}
+}
+
 func TestSourceDigestIsOfWhatGitDeclares(t *testing.T) {
 	digest := func(change func(*parse.Object)) string {
 		o := miniCluster(map[string]string{v1alpha1.LabelPlacement: "gpu"}, nil)
@@ -119,10 +141,27 @@ func TestMerge(t *testing.T) {
 	resize := func(size int32) func(*v1alpha1.FleetMiniCluster) {
 		return func(f *v1alpha1.FleetMiniCluster) { f.Spec.MiniCluster.Size = size }
 	}
+	both := func(changes ...func(*v1alpha1.FleetMiniCluster)) func(*v1alpha1.FleetMiniCluster) {
+		return func(f *v1alpha1.FleetMiniCluster) {
+			for _, change := range changes {
+				change(f)
+			}
+		}
+	}
+	suspend := func(suspended bool) func(*v1alpha1.FleetMiniCluster) {
+		return func(f *v1alpha1.FleetMiniCluster) { f.Spec.Suspend = suspended }
+	}
+	declare := func(suspended bool) func(*v1alpha1.FleetMiniCluster) {
+		return both(suspend(suspended), annotate(v1alpha1.AnnotationSourceSuspend, strconv.FormatBool(suspended)))
+	}
+	image := func(f *v1alpha1.FleetMiniCluster) {
+		f.Spec.MiniCluster.Containers, f.Annotations[v1alpha1.AnnotationSourceDigest] = make([]fluxv1alpha2.MiniClusterContainer, 1), "d2"
+	}
 	type result struct {
 		changed         bool
 		size            int32
 		revision, rerun string
+		suspended       bool
 	}
 	for name, tc := range map[string]struct {
 		have    func(*v1alpha1.FleetMiniCluster)
@@ -150,6 +189,17 @@ func TestMerge(t *testing.T) {
 			},
 			want: result{changed: true, size: 4, revision: "r2", rerun: "git"},
 		},
+		"suspended by hand":                        {have: suspend(true), want: result{size: 4, revision: "r1", suspended: true}},
+		"suspended by hand, and Git changes it":    {have: suspend(true), inGit: image, want: result{changed: true, size: 4, revision: "r2", suspended: true}},
+		"held by an annotation":                    {have: annotate(v1alpha1.AnnotationHold, "true"), want: result{size: 4, revision: "r1", suspended: true}, present: v1alpha1.AnnotationHold},
+		"held, and Git changes it":                 {have: annotate(v1alpha1.AnnotationHold, "true"), inGit: image, want: result{changed: true, size: 4, revision: "r2", suspended: true}, present: v1alpha1.AnnotationHold},
+		"suspended by Git":                         {have: declare(true), inGit: declare(true), want: result{size: 4, revision: "r1", suspended: true}},
+		"suspended by Git, resumed by hand":        {have: both(declare(true), suspend(false)), inGit: declare(true), want: result{changed: true, size: 4, revision: "r1", suspended: true}},
+		"not to be suspended, says Git":            {have: both(declare(false), suspend(true)), inGit: declare(false), want: result{changed: true, size: 4, revision: "r1"}},
+		"suspended by hand, then by Git":           {have: suspend(true), inGit: declare(true), want: result{changed: true, size: 4, revision: "r1", suspended: true}},
+		"suspended by Git, which says nothing now": {have: declare(true), want: result{changed: true, size: 4, revision: "r1"}},
+		"suspended by hand when Git says nothing of it any more": {
+			have: both(declare(false), suspend(true)), want: result{changed: true, size: 4, revision: "r1", suspended: true}},
 		"moved to another file": {have: annotate(v1alpha1.AnnotationSourcePath, "old.yaml#0"), want: result{changed: true, size: 4, revision: "r1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +210,7 @@ func TestMerge(t *testing.T) {
 			before := onTheHub.DeepCopy()
 			merged, changed := merge(inGit, onTheHub, "r2")
 			f := merged.(*v1alpha1.FleetMiniCluster)
-			got := result{changed, f.Spec.MiniCluster.Size, f.Annotations[v1alpha1.AnnotationSourceRevision], f.Annotations[v1alpha1.AnnotationRerunAt]}
+			got := result{changed, f.Spec.MiniCluster.Size, f.Annotations[v1alpha1.AnnotationSourceRevision], f.Annotations[v1alpha1.AnnotationRerunAt], f.Suspended()}
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(result{})); diff != "" {
 				t.Errorf("merged (-want +got):\n%s", diff)
 			}

@@ -46,6 +46,7 @@ func (f *file) object(node *yaml.Node, head header, o Object) {
 	delete(fields, "status")            // of objects that were exported from a cluster
 	meta, problems, decoded := decode(c, fields, &o)
 	problems = append(c.problems, problems...)
+	o.DeclaresSuspend = declaresSuspend(o.Kind, fields)
 	if decoded && usable(c.problems) {
 		for _, e := range f.check(meta, &o) {
 			problems = append(problems, Problem{Line: c.lineOf(e.Field), Field: e.Field, Message: e.ErrorBody()})
@@ -65,6 +66,12 @@ func (f *file) object(node *yaml.Node, head header, o Object) {
 		}
 		f.result.Objects = append(f.result.Objects, o)
 	}
+}
+
+// declaresSuspend tells a spec.suspend of false from none, which are the same once decoded.
+func declaresSuspend(kind string, fields map[string]any) bool {
+	spec, _ := fields["spec"].(map[string]any)
+	return kind == KindFleetMiniCluster && spec["suspend"] != nil
 }
 
 // decode decodes fields strictly into the type of o.Kind. Fields that are not known keep nothing from being

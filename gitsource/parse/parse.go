@@ -66,6 +66,9 @@ type Object struct {
 	// Lines of the fields, by path; nil unless Options.Lines asks for them.
 	Lines map[string]int
 
+	// DeclaresSuspend says that a FleetMiniCluster sets spec.suspend, be it to false.
+	DeclaresSuspend bool
+
 	MiniCluster      *fluxv1alpha2.MiniCluster
 	FleetMiniCluster *v1alpha1.FleetMiniCluster
 	Placement        *v1alpha1.Placement

@@ -180,6 +180,26 @@ func TestObjectIsAsInGit(t *testing.T) {
 	}
 }
 
+func TestDeclaresSuspend(t *testing.T) {
+	for name, tc := range map[string]struct {
+		line     string
+		declared bool
+	}{
+		"true":    {"  suspend: true\n", true},
+		"false":   {"  suspend: false\n", true},
+		"null":    {"  suspend:\n", false},
+		"nothing": {"", false},
+	} {
+		got := tree("a.yaml", named(fleet, "a")+tc.line)
+		if len(got.Objects) != 1 || got.Objects[0].DeclaresSuspend != tc.declared {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got := tree("a.yaml", named(mini, "a")); got.Objects[0].DeclaresSuspend {
+		t.Error("a MiniCluster declares it")
+	}
+}
+
 func TestMergeKeepsWhatIsSet(t *testing.T) {
 	res := tree("a.yaml", `apiVersion: flux-framework.org/v1alpha2
 kind: MiniCluster

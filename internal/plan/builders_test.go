@@ -117,6 +117,7 @@ func digestOf(f *v1alpha1.FleetMiniCluster) string {
 
 // Changes of a FleetMiniCluster.
 func suspended(f *v1alpha1.FleetMiniCluster) { f.Spec.Suspend = true }
+func held(f *v1alpha1.FleetMiniCluster)      { f.Annotations[v1alpha1.AnnotationHold] = "true" }
 func resumed(f *v1alpha1.FleetMiniCluster)   { f.Spec.Suspend = false }
 func replacing(f *v1alpha1.FleetMiniCluster) { f.Spec.OnChange = v1alpha1.Replace }
 func changed(f *v1alpha1.FleetMiniCluster)   { f.Spec.MiniCluster.Containers[0].Command = "false" }

@@ -65,7 +65,7 @@ func (r *Round) lose(s *Snapshot, d *Decision, t *Target, last *v1alpha1.Run) {
 func (r *Round) Status(s *Snapshot, d *Decision, issues map[string]*fleet.PodIssue) v1alpha1.FleetMiniClusterStatus {
 	in := rollup.Input{
 		Generation: s.Object.Generation, Revision: s.Object.Annotations[v1alpha1.AnnotationSourceRevision],
-		Wanted: d.Wanted, Problem: d.Problem, Stalled: d.Stalled, Decision: d.Placement,
+		Wanted: d.Wanted, Suspension: suspension(s.Object), Problem: d.Problem, Stalled: d.Stalled, Decision: d.Placement,
 		Ledger: r.Ledger, Succeeded: runs.Remember(d.Succeeded, s.Object.Status.Runs, r.Ledger), Unasked: d.Unasked,
 		Previous: s.Object.Status, Now: s.Now, Awaiting: d.Line.Awaiting,
 	}

@@ -36,7 +36,7 @@ func (r *Request) denied() bool {
 func wantedBy(f *v1alpha1.FleetMiniCluster, spec *fluxv1alpha2.MiniClusterSpec) runs.Wanted {
 	return runs.Wanted{
 		Digest: runs.Digest(f.Name, spec), RerunAt: sanitize.Text(f.Annotations[v1alpha1.AnnotationRerunAt], 253),
-		Size: spec.Size, Suspend: f.Spec.Suspend, OnChange: f.Spec.OnChange,
+		Size: spec.Size, Suspend: f.Suspended(), OnChange: f.Spec.OnChange,
 		Retries: f.Spec.Retries, Cancel: runIDs(f.Annotations[v1alpha1.AnnotationCancel]),
 	}
 }

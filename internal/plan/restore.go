@@ -24,7 +24,7 @@ func Restore(f *v1alpha1.FleetMiniCluster, spec *v1alpha1.PlacementSpec, labels 
 	ready := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionReady)
 	waits := ready != nil && slices.Contains(waitReasons, ready.Reason) && f.DeletionTimestamp.IsZero()
 	live := ledger.Live()
-	if f.Spec.Suspend || len(live) == 0 && !waits {
+	if f.Suspended() || len(live) == 0 && !waits {
 		return out
 	}
 	gang, err := gangOf(f, &f.Spec.MiniCluster, false)

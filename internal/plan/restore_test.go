@@ -27,6 +27,7 @@ func TestRestore(t *testing.T) {
 		"it is stopped":          {MakeObject("run").Runs(MakeRun("aa", "alpine", v1alpha1.RunStopping)), outcome{Reserved: map[string]int{"alpine": 2}}},
 		"it has ended":           {MakeObject("run").Runs(MakeRun("aa", "alpine", v1alpha1.RunSucceeded)), nothing},
 		"it is suspended":        {running().With(suspended), nothing},
+		"it is held":             {running().With(held), nothing},
 		"it is live on two":      {running().Runs(MakeRun("bb", "basalt", v1alpha1.RunRunning)), outcome{Reserved: map[string]int{"alpine": 2, "basalt": 2}}},
 		"a pod has succeeded":    {running().Shown(v1alpha1.ClusterStatus{Name: "alpine", Run: "aa", Pods: v1alpha1.PodCounts{Succeeded: 1}}), outcome{Reserved: map[string]int{"alpine": 2}, Done: 1}},
 		"a pod of another has":   {running().Shown(v1alpha1.ClusterStatus{Name: "alpine", Run: "old", Pods: v1alpha1.PodCounts{Succeeded: 1}}), outcome{Reserved: map[string]int{"alpine": 2}}},

@@ -102,7 +102,7 @@ func unsynced(in Input, s *v1alpha1.FleetMiniClusterStatus) (verdict, bool) {
 			continue
 		}
 		if in.Wanted.Suspend {
-			return verdict{metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended: no new run starts while spec.suspend is true"}, true
+			return verdict{metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended: no new run starts; " + in.Suspension}, true
 		}
 		reason, message := v1alpha1.ReasonProgressing, c.Name+": the run is about to start"
 		if d := in.Decision; d != nil && !slices.Contains(d.Clusters, c.Name) {
@@ -127,7 +127,7 @@ func asWanted(in Input, s *v1alpha1.FleetMiniClusterStatus) verdict {
 	case len(live) == 0:
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "completed on " + join(done)}
 	case in.Wanted.Suspend:
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSuspended, "suspended on " + join(live)}
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSuspended, "suspended on " + join(live) + "; " + in.Suspension}
 	case len(done) == 0:
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSynced, running(s.Clusters)}
 	default:

@@ -49,6 +49,8 @@ type Input struct {
 	Generation int64
 	Revision   string
 	Wanted     runs.Wanted
+	// Suspension says what suspends it and how to go on, where something does.
+	Suspension string
 	// Problem is why nothing could be decided at all.
 	Problem *Problem
 	// Stalled says that only an edit of the object can help with Problem.

@@ -69,7 +69,8 @@ func torn(m *rollup.Member) {
 	m.Step = runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonDeleting, Message: "its pod is still there"}
 }
 
-func paused(m *rollup.Member) { m.Job.Suspended = true }
+func suspended(in *rollup.Input) { in.Wanted.Suspend, in.Suspension = true, "held by hand" }
+func paused(m *rollup.Member)    { m.Job.Suspended = true }
 
 const (
 	starting, running     = v1alpha1.RunStarting, v1alpha1.RunRunning
@@ -170,14 +171,14 @@ var cases = map[string]struct {
 		ready: no, reason: v1alpha1.ReasonConflict, message: "a: Job hpc/n already exists", healthy: yes, complete: yes, failed: no, reconciling: true,
 	},
 	"suspended before it ran": {
-		in:   with(input(member("a", "")), func(in *rollup.Input) { in.Wanted.Suspend = true }),
+		in:   with(input(member("a", "")), suspended),
 		sync: unsynced, health: v1alpha1.Suspended, clusters: "0/1", pods: "0/4",
-		ready: no, reason: v1alpha1.ReasonSuspended, message: "suspended: no new run starts while spec.suspend is true", healthy: yes, complete: no, failed: no,
+		ready: no, reason: v1alpha1.ReasonSuspended, message: "suspended: no new run starts; held by hand", healthy: yes, complete: no, failed: no,
 	},
 	"suspended while running": {
-		in:   with(input(member("a", running, paused)), func(in *rollup.Input) { in.Wanted.Suspend = true }),
+		in:   with(input(member("a", running, paused)), suspended),
 		sync: synced, health: v1alpha1.Suspended, clusters: "1/1", pods: "3/4",
-		ready: yes, reason: v1alpha1.ReasonSuspended, message: "suspended on a", healthy: yes, complete: no, failed: no,
+		ready: yes, reason: v1alpha1.ReasonSuspended, message: "suspended on a; held by hand", healthy: yes, complete: no, failed: no,
 	},
 	"to be resumed, without room": {
 		in: input(member("a", running, paused, func(m *rollup.Member) {

@@ -575,7 +575,7 @@ func done(in *Input) (Step, bool) {
 
 func held(in *Input) (Step, bool) {
 	if in.Wanted.Suspend {
-		return Step{Action: Nothing, Reason: v1alpha1.ReasonSuspended, Message: "spec.suspend keeps new runs from starting"}, true
+		return Step{Action: Nothing, Reason: v1alpha1.ReasonSuspended, Message: "no new run starts while it is suspended"}, true
 	}
 	return Step{Action: Nothing, Reason: cmp.Or(in.Wanted.HoldReason, v1alpha1.ReasonWaitingForCompletion), Message: in.Wanted.Hold}, in.Wanted.Hold != ""
 }
