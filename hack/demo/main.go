@@ -70,6 +70,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return runStatus(ctx, at, out)
 	case "start":
 		return runStart(at, rest, out)
+	case superviseCommand:
+		return runSupervise(ctx, at, rest, out)
 	case "down":
 		return runDown(at, out)
 	default:

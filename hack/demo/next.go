@@ -40,6 +40,9 @@ func nextSteps(kubectl string) string {
   KUBECTL get mcl,fmc -w
   go run ./hack/demo start basalt-apiserver
 
+  # End the controller: it comes back within seconds, as a Deployment's pod would, and repeats nothing
+  kill $(cat .demo/pids/controller)
+
   # Delete from Git: the MiniCluster is removed from the hub and from its members
   git -C .demo/fleet rm hpcg.yaml && git -C .demo/fleet commit -m "Drop HPCG" && git -C .demo/fleet push
 

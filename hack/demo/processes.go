@@ -17,6 +17,7 @@ import (
 
 const (
 	controllerName = "controller"
+	supervisorName = "supervisor"
 	gitName        = "git"
 	// startTimeout limits how long one process may take until it answers.
 	startTimeout = 30 * time.Second
@@ -27,8 +28,13 @@ func process(at layout, name, path string, args ...string) *lab.Process {
 	return &lab.Process{Name: name, Path: path, Args: args, Dir: at.root, PidsDir: at.pids(), LogsDir: at.logs(), Detach: true}
 }
 
-// startController starts the controller and waits until it answers.
+// startController starts the controller, under a supervisor that starts it again when it ends, and waits until it
+// answers. The process is the supervisor.
 func startController(ctx context.Context, at layout) (*lab.Process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
 	addresses := make([]string, 2)
 	for i := range addresses {
 		address, err := lab.FreeAddress()
@@ -37,14 +43,20 @@ func startController(ctx context.Context, at layout) (*lab.Process, error) {
 		}
 		addresses[i] = address
 	}
-	p := process(at, controllerName, at.bin("minifleet"), "controller",
+	p := process(at, supervisorName, self, superviseCommand, controllerName, at.bin("minifleet"), "controller",
 		"--kubeconfig", at.hub(), "--namespace", systemNamespace,
 		"--metrics-bind-address", addresses[0], "--health-probe-bind-address", addresses[1])
 	if err := start(p); err != nil {
 		return nil, err
 	}
-	return p, await(ctx, p, func() bool { return answers(ctx, "http://"+addresses[1]+"/healthz") })
+	if err := await(ctx, p, func() bool { return answers(ctx, "http://"+addresses[1]+"/healthz") }); err != nil {
+		return p, fmt.Errorf("%w\n%s", err, controllerLog(at))
+	}
+	return p, nil
 }
+
+// controllerLog is the end of the controller's log, however often it was started.
+func controllerLog(at layout) string { return process(at, controllerName, "").LogTail() }
 
 // startGit starts the Git server with an empty repository, and returns it and the repository's URL.
 func startGit(ctx context.Context, at layout) (*lab.Process, string, error) {

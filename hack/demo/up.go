@@ -85,7 +85,7 @@ type up struct {
 	started    time.Time
 	lab        *lab.Lab
 	hub        client.Client
-	controller *lab.Process
+	supervisor *lab.Process // of the controller
 	git        *lab.Process
 	gitURL     string
 }
@@ -158,7 +158,7 @@ func (u *up) prepareHub(ctx context.Context) error {
 
 func (u *up) startController(ctx context.Context) error {
 	var err error
-	if u.controller, err = startController(ctx, u.at); err != nil {
+	if u.supervisor, err = startController(ctx, u.at); err != nil {
 		return err
 	}
 	u.step("the controller runs")
@@ -180,7 +180,7 @@ func (u *up) registerMembers(ctx context.Context) error {
 
 func (u *up) awaitMembers(ctx context.Context) error {
 	if err := awaitMembers(ctx, u.hub, u.step); err != nil {
-		return fmt.Errorf("%w\n%s", err, u.controller.LogTail())
+		return fmt.Errorf("%w\n%s", err, controllerLog(u.at))
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func (u *up) declareFleet(ctx context.Context) error {
 
 // recordCommands records how processes are started, for start.
 func (u *up) recordCommands() error {
-	processes := []*lab.Process{u.controller, u.git}
+	processes := []*lab.Process{u.supervisor, u.git}
 	for _, cluster := range u.lab.Clusters() {
 		for _, component := range []string{lab.APIServer, lab.ControllerManager, lab.Scheduler, lab.Kwok} {
 			if p := cluster.Component(component); p != nil {

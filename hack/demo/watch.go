@@ -25,7 +25,7 @@ func (u *up) show(ctx context.Context, names []string, timeout time.Duration) er
 	u.say("")
 	view := newDisplay(u.out, u.started)
 	deadline := time.Now().Add(timeout)
-	controllerRuns := true
+	supervised := true
 	for {
 		fleet, err := listFleet(ctx, u.hub)
 		timedOut := time.Now().After(deadline)
@@ -39,10 +39,10 @@ func (u *up) show(ctx context.Context, names []string, timeout time.Duration) er
 				return u.verdict(short, over)
 			}
 		}
-		if controllerRuns && !u.controller.Running() {
-			controllerRuns = false
+		if supervised && !u.supervisor.Running() {
+			supervised = false
 			u.say("")
-			u.step("%v\nStart it again with `go run ./hack/demo start %s`.", ended(u.controller), controllerName)
+			u.step("%v\nStart it again with `go run ./hack/demo start %s`.", ended(u.supervisor), supervisorName)
 			u.say("")
 			view = newDisplay(u.out, u.started) // the next table begins below
 		}
