@@ -111,6 +111,22 @@ var _ = Describe("Changes", func() {
 		Expect(w.job(ctx, "alpine", "mine").UID).To(Equal(first.UID))
 	})
 
+	It("does not say that it has applied what waits for a deletion", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.commit("add", map[string]string{"a.yaml": miniCluster("phoenix").on("north").yaml(), "b.yaml": miniCluster("other").on("north").yaml()})
+		Eventually(w.line).WithArguments(ctx, "phoenix").Should(Equal("True Synced Healthy 1/1 2/2"))
+		first := w.fmc(ctx, "phoenix").UID
+		w.kubectl("patch", "fmc", "phoenix", "--type", "json", "-p", `[{"op":"add","path":"/metadata/finalizers/-","value":"example.org/wait"}]`)
+		w.kubectl("delete", "fmc", "phoenix", "--wait=false")
+		Eventually(func() string { return w.sourceReady(ctx).Reason }).Should(Equal("DeletionPending"))
+		Expect(w.sourceReady(ctx).Message).To(HavePrefix("waits for the end of a deletion, to create anew: FleetMiniCluster/phoenix; everything else of revision "))
+		Eventually(func() []string { return w.fmc(ctx, "phoenix").Finalizers }).Should(Equal([]string{"example.org/wait"}))
+		Consistently(func() string { return w.sourceReady(ctx).Reason }, 3*second).Should(Equal("DeletionPending"))
+		w.kubectl("patch", "fmc", "phoenix", "--type", "json", "-p", `[{"op":"replace","path":"/metadata/finalizers","value":[]}]`)
+		Eventually(func() string { return w.sourceReady(ctx).Reason }).Should(Equal("Succeeded"))
+		Expect(w.fmc(ctx, "phoenix").UID).NotTo(Or(BeEmpty(), Equal(first)))
+	})
+
 	It("says clearly that no member matches, and places when one does", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.place(ctx, "moon", map[string]string{"site": "moon"}, ptr.To[int32](1))

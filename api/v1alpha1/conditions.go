@@ -99,6 +99,7 @@ const (
 	ReasonProblemsFound   = "ProblemsFound"
 	ReasonPruneBlocked    = "PruneBlocked"
 	ReasonPruned          = "Pruned"
+	ReasonDeletionPending = "DeletionPending"
 	ReasonRevisionApplied = "RevisionApplied"
 	ReasonSecretInvalid   = "SecretInvalid"
 )

@@ -21,6 +21,7 @@ const concurrentWrites = 8
 type applied struct {
 	changed  []string // KIND/NAME of what was created or updated
 	refused  []string // KIND/NAME of what could not be
+	deleting []string // KIND/NAME of what is created anew once the deletion of what had its name has ended
 	problems []v1alpha1.FileProblem
 }
 
@@ -29,7 +30,9 @@ type outcome struct {
 	refusal string // why it could not be applied
 	changed bool   // it was created or updated
 	inSync  string // the resource version at which there was nothing to do
-	err     error
+	// deleting says that the object's deletion has not ended yet.
+	deleting bool
+	err      error
 }
 
 // apply creates and updates what Git declares, Placements first. What the hub refuses is a problem of its
@@ -87,6 +90,8 @@ func (a *applied) add(objects []*parse.Object, outcomes []outcome, versions map[
 			a.changed = append(a.changed, key)
 		case result.inSync != "":
 			versions[key] = result.inSync
+		case result.deleting:
+			a.deleting = append(a.deleting, key)
 		}
 	}
 	return errs
@@ -124,7 +129,7 @@ func (r *Reconciler) write(ctx context.Context, source, revision string, want, h
 		return outcome{err: notOurs(source, want, have)}
 	}
 	if !have.GetDeletionTimestamp().IsZero() {
-		return outcome{} // it is created anew once its deletion has ended
+		return outcome{deleting: true} // the event of its end has it created
 	}
 	updated, changed := merge(want, have, revision)
 	if !changed {

@@ -200,3 +200,17 @@ func TestApplyWritesWhatHasChangedOnly(t *testing.T) {
 		t.Errorf("in sync at version %q, want %q", got, stored.ResourceVersion)
 	}
 }
+
+// What is created anew once the deletion of what had its name has ended is not applied yet.
+func TestApplyNamesWhatIsStillBeingDeleted(t *testing.T) {
+	o := parse.Object{Kind: parse.KindFleetMiniCluster, Name: "m", Path: "m.yaml", FleetMiniCluster: &v1alpha1.FleetMiniCluster{}}
+	have := onHub("m", "fleet", "m.yaml")
+	have.DeletionTimestamp, have.Finalizers = &metav1.Time{Time: noon}, []string{v1alpha1.Finalizer}
+	got, err := (&Reconciler{Client: newHub(t, have)}).apply(t.Context(), newSource(), treeOf(o), hubOf(have))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(applied{deleting: []string{"FleetMiniCluster/m"}}, got, cmp.AllowUnexported(applied{})); diff != "" {
+		t.Errorf("applied (-want +got):\n%s", diff)
+	}
+}

@@ -17,6 +17,7 @@ import (
 type pruned struct {
 	deleted []string
 	blocked []string // what would be deleted if somebody approved it
+	pending []string // what was deleted before, and is there until its deletion has ended
 }
 
 // prune deletes what this source created and Git no longer declares. What a file with a problem may have
@@ -25,14 +26,16 @@ func (r *Reconciler) prune(ctx context.Context, source *v1alpha1.GitSource, t *t
 	if source.Spec.Prune != nil && !*source.Spec.Prune {
 		return pruned{}, nil
 	}
-	undeclared, declared := split(have, source.Name, t.parsed)
+	undeclared, pending, declared := split(have, source.Name, t.parsed)
 	if len(undeclared) == 0 {
-		return pruned{}, nil
+		return pruned{pending: pending}, nil
 	}
 	if needsApproval(source.Annotations[v1alpha1.AnnotationApprovePrune], t, len(undeclared), declared) {
-		return pruned{blocked: undeclared}, nil
+		return pruned{blocked: undeclared, pending: pending}, nil
 	}
-	return r.deleteAll(ctx, undeclared, have)
+	out, err := r.deleteAll(ctx, undeclared, have)
+	out.pending = pending
+	return out, err
 }
 
 // deleteAll deletes objects as they were read, and none that was edited or replaced since.
@@ -51,9 +54,9 @@ func (r *Reconciler) deleteAll(ctx context.Context, keys []string, have hubObjec
 	return out, errors.Join(errs...)
 }
 
-// split finds the objects of a source that Git no longer declares, FleetMiniClusters before Placements, and how
-// many it still declares or may declare.
-func split(have hubObjects, source string, parsed parse.Result) (undeclared []string, declared int) {
+// split finds the objects of a source that Git no longer declares, FleetMiniClusters before Placements, those of them
+// that are being deleted apart (pending), and how many it still declares or may declare.
+func split(have hubObjects, source string, parsed parse.Result) (undeclared, pending []string, declared int) {
 	inGit := map[string]bool{}
 	for _, o := range parsed.Objects {
 		inGit[objectKey(o.Kind, o.Name)] = true
@@ -61,16 +64,21 @@ func split(have hubObjects, source string, parsed parse.Result) (undeclared []st
 	bad := badFiles(parsed.Problems, have.filesOf(source))
 	for _, key := range slices.Sorted(maps.Keys(have)) {
 		obj := have[key]
-		if !belongsTo(obj, source) || !obj.GetDeletionTimestamp().IsZero() {
+		if !belongsTo(obj, source) {
 			continue
 		}
-		if inGit[key] || bad[fileOf(obj)] || bad[anyFile] {
+		deleting, mayBeInGit := !obj.GetDeletionTimestamp().IsZero(), inGit[key] || bad[fileOf(obj)] || bad[anyFile]
+		switch {
+		case deleting && !mayBeInGit:
+			pending = append(pending, key)
+		case deleting:
+		case mayBeInGit:
 			declared++
-			continue
+		default:
+			undeclared = append(undeclared, key)
 		}
-		undeclared = append(undeclared, key)
 	}
-	return undeclared, declared
+	return undeclared, pending, declared
 }
 
 // anyFile stands for a new file that cannot be read: what is no longer in its own file may have moved there.

@@ -33,19 +33,21 @@ func TestSplit(t *testing.T) {
 	for name, tc := range map[string]struct {
 		parsed     parse.Result
 		undeclared []string
+		pending    []string
 		declared   int
 	}{
-		"nothing is declared":           {undeclared: []string{"FleetMiniCluster/a", "FleetMiniCluster/b", "Placement/p"}},
-		"one is declared":               {parse.Result{Objects: named("a")}, []string{"FleetMiniCluster/b", "Placement/p"}, 1},
-		"a new one is declared":         {parse.Result{Objects: named("z")}, []string{"FleetMiniCluster/a", "FleetMiniCluster/b", "Placement/p"}, 0},
-		"a file cannot be read":         {parse.Result{Problems: []parse.Problem{{Path: "b.yaml"}}}, []string{"FleetMiniCluster/a", "Placement/p"}, 1},
-		"a file has a warning":          {parse.Result{Problems: []parse.Problem{{Path: "b.yaml", Warning: true}}}, []string{"FleetMiniCluster/a", "FleetMiniCluster/b", "Placement/p"}, 0},
-		"a new file cannot be read":     {parse.Result{Problems: []parse.Problem{{Path: "new.yaml"}}}, nil, 3},
-		"the path itself has a problem": {parse.Result{Problems: []parse.Problem{{Path: ""}}}, nil, 3},
+		"nothing is declared":           {parse.Result{}, []string{"FleetMiniCluster/a", "FleetMiniCluster/b", "Placement/p"}, []string{"FleetMiniCluster/c"}, 0},
+		"one is declared":               {parse.Result{Objects: named("a")}, []string{"FleetMiniCluster/b", "Placement/p"}, []string{"FleetMiniCluster/c"}, 1},
+		"a deleted one is declared":     {parse.Result{Objects: named("c")}, []string{"FleetMiniCluster/a", "FleetMiniCluster/b", "Placement/p"}, nil, 0},
+		"a new one is declared":         {parse.Result{Objects: named("z")}, []string{"FleetMiniCluster/a", "FleetMiniCluster/b", "Placement/p"}, []string{"FleetMiniCluster/c"}, 0},
+		"a file cannot be read":         {parse.Result{Problems: []parse.Problem{{Path: "b.yaml"}}}, []string{"FleetMiniCluster/a", "Placement/p"}, []string{"FleetMiniCluster/c"}, 1},
+		"a file has a warning":          {parse.Result{Problems: []parse.Problem{{Path: "b.yaml", Warning: true}}}, []string{"FleetMiniCluster/a", "FleetMiniCluster/b", "Placement/p"}, []string{"FleetMiniCluster/c"}, 0},
+		"a new file cannot be read":     {parse.Result{Problems: []parse.Problem{{Path: "new.yaml"}}}, nil, nil, 3},
+		"the path itself has a problem": {parse.Result{Problems: []parse.Problem{{Path: ""}}}, nil, nil, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			undeclared, declared := split(have, "fleet", tc.parsed)
-			if diff := cmp.Diff(tc.undeclared, undeclared, cmpopts.EquateEmpty()); diff != "" || declared != tc.declared {
+			undeclared, pending, declared := split(have, "fleet", tc.parsed)
+			if diff := cmp.Diff([][]string{tc.undeclared, tc.pending}, [][]string{undeclared, pending}, cmpopts.EquateEmpty()); diff != "" || declared != tc.declared {
 				t.Errorf("%d are declared, want %d (-want +got):\n%s", declared, tc.declared, diff)
 			}
 		})

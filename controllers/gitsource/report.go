@@ -85,9 +85,12 @@ func ready(source *v1alpha1.GitSource, done progress, problems []v1alpha1.FilePr
 	case done.tree.pathProblem != "":
 		return conditions.FalseCondition(kind, v1alpha1.ReasonFetchFailed, "spec.path: %s", done.tree.pathProblem)
 	case len(problems) > 0:
-		return conditions.FalseCondition(kind, v1alpha1.ReasonProblemsFound, "%s", problemsMessage(problems, done.tree.revision))
+		return conditions.FalseCondition(kind, v1alpha1.ReasonProblemsFound, "%s", problemsMessage(problems, done.tree.revision, done.applied.deleting))
+	case len(done.applied.deleting) > 0:
+		return conditions.FalseCondition(kind, v1alpha1.ReasonDeletionPending, "waits for the end of a deletion, to create anew: %s; everything else of revision %s is applied",
+			sanitize.Names(done.applied.deleting, maxNames), done.tree.revision)
 	default:
-		return conditions.TrueCondition(kind, v1alpha1.ReasonSucceeded, "applied revision %s: %d MiniClusters", source.Status.Revision, source.Status.MiniClusters)
+		return conditions.TrueCondition(kind, v1alpha1.ReasonSucceeded, "applied revision %s: %d MiniClusters%s", source.Status.Revision, source.Status.MiniClusters, stillThere(done.pruned))
 	}
 }
 
@@ -101,6 +104,14 @@ func countMiniClusters(objects []parse.Object) int32 {
 	return n
 }
 
+// stillThere names what is no longer declared and not removed from all members yet.
+func stillThere(p pruned) string {
+	if len(p.pending) == 0 {
+		return ""
+	}
+	return "; no longer declared, and still being deleted: " + sanitize.Names(p.pending, maxNames)
+}
+
 func blockedMessage(source *v1alpha1.GitSource, done progress) string {
 	why := "so many objects at once"
 	if done.tree.pathProblem != "" {
@@ -110,8 +121,8 @@ func blockedMessage(source *v1alpha1.GitSource, done progress) string {
 		done.tree.revision, sanitize.Names(done.pruned.blocked, maxNames), why, source.Namespace, source.Name, v1alpha1.AnnotationApprovePrune, done.tree.revision)
 }
 
-// problemsMessage is about the first problem, of which there is one.
-func problemsMessage(problems []v1alpha1.FileProblem, revision string) string {
+// problemsMessage is about the first problem, of which there is one. What is still being deleted is not applied either.
+func problemsMessage(problems []v1alpha1.FileProblem, revision string, deleting []string) string {
 	p := problems[0]
 	where := p.Path
 	if p.Line > 0 {
@@ -127,7 +138,11 @@ func problemsMessage(problems []v1alpha1.FileProblem, revision string) string {
 	if n := len(problems) - 1; n > 0 {
 		more = fmt.Sprintf(" (and %d more, see status.problems)", n)
 	}
-	return fmt.Sprintf("%s: %s%s; everything else of revision %s is applied", where, p.Message, more, revision)
+	waits := ""
+	if len(deleting) > 0 {
+		waits = "; waits for the end of a deletion, to create anew: " + sanitize.Names(deleting, maxNames)
+	}
+	return fmt.Sprintf("%s: %s%s%s; everything else of revision %s is applied", where, p.Message, more, waits, revision)
 }
 
 // problemsOf are what could not be applied (first what is not allowed, then what cannot be read, then what the
@@ -169,7 +184,11 @@ func (r *Reconciler) sendEvents(source, before *v1alpha1.GitSource, done progres
 	}
 	was, is := conditions.Get(before, v1alpha1.ConditionReady), conditions.Get(source, v1alpha1.ConditionReady)
 	if is.Status == metav1.ConditionFalse && (was == nil || was.Message != is.Message) {
-		send(corev1.EventTypeWarning, is.Reason, "Sync", is.Message)
+		kind := corev1.EventTypeWarning
+		if is.Reason == v1alpha1.ReasonDeletionPending {
+			kind = corev1.EventTypeNormal // it goes on by itself
+		}
+		send(kind, is.Reason, "Sync", is.Message)
 	}
 }
 

@@ -54,6 +54,24 @@ var outcomes = map[string]struct {
 		message: "revision main@0123456 no longer declares FleetMiniCluster/b, FleetMiniCluster/c (so many objects at once); nothing was deleted. " +
 			"If that is meant: kubectl -n hpc annotate --overwrite gitsource fleet minifleet.dev/approve-prune=main@0123456",
 	},
+	"one that is still being deleted": {
+		done:    with(applies("a", "b"), func(p *progress) { p.applied.deleting = []string{"FleetMiniCluster/a"} }),
+		ready:   "False DeletionPending",
+		message: "waits for the end of a deletion, to create anew: FleetMiniCluster/a; everything else of revision main@0123456 is applied",
+	},
+	"one that is still being deleted, and a problem": {
+		done: with(applies("a", "b"), func(p *progress) {
+			p.applied.deleting = []string{"FleetMiniCluster/a"}
+			p.applied.problems = []v1alpha1.FileProblem{{Path: "c.yaml", Message: "is refused"}}
+		}),
+		ready:   "False ProblemsFound",
+		message: "c.yaml: is refused; waits for the end of a deletion, to create anew: FleetMiniCluster/a; everything else of revision main@0123456 is applied",
+	},
+	"a prune that has not ended": {
+		done:    with(applies("a"), func(p *progress) { p.pruned.pending = []string{"FleetMiniCluster/b"} }),
+		ready:   "True Succeeded",
+		message: "applied revision main@0123456: 1 MiniClusters; no longer declared, and still being deleted: FleetMiniCluster/b",
+	},
 	"a path that has disappeared": {
 		done:  with(applies(), func(p *progress) { p.tree.pathProblem = "there is no directory x" }),
 		ready: "False FetchFailed", message: "spec.path: there is no directory x",
@@ -186,6 +204,7 @@ func TestReportSendsEventsOfChanges(t *testing.T) {
 		{applies("a")(), nil, nil},
 		{progress{}, failed, []string{"Warning ApplyFailed down; revision main@0123456 stays applied"}},
 		{progress{}, failed, nil},
+		{outcomes["one that is still being deleted"].done(), nil, []string{"Normal DeletionPending " + outcomes["one that is still being deleted"].message}},
 		{applies("a")(), nil, nil},
 	} {
 		if err := hub.Get(t.Context(), client.ObjectKeyFromObject(source), source); err != nil {
