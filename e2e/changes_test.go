@@ -111,6 +111,50 @@ var _ = Describe("Changes", func() {
 		Expect(w.job(ctx, "alpine", "mine").UID).To(Equal(first.UID))
 	})
 
+	It("asks before a commit runs many anew", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		files := func(image string) map[string]string {
+			out := map[string]string{}
+			for _, name := range []string{"one", "two", "three"} {
+				out[name+".yaml"] = miniCluster(name).on("north").of(image).yaml()
+			}
+			return out
+		}
+		w.commit("add", files("example.org/lammps:1"))
+		for _, name := range []string{"one", "two", "three"} {
+			Eventually(w.line).WithArguments(ctx, name).Should(Equal("True Synced Healthy 1/1 2/2"))
+		}
+		before := w.fmc(ctx, "two").Status.Revision
+
+		By("changing all of them, and adding one")
+		changed := files("example.org/lammps:2")
+		changed["new.yaml"] = miniCluster("new").on("north").yaml()
+		w.commit("change all", changed)
+		Eventually(func() string { return w.sourceReady(ctx).Reason }).Should(Equal("RunsBlocked"))
+		revision := w.kubectl("get", "gs", w.name, "-o", "jsonpath={.status.revision}")
+		Expect(w.sourceReady(ctx).Message).To(Equal("revision " + revision + " would run 3 MiniClusters anew that have run before " +
+			"(FleetMiniCluster/one, FleetMiniCluster/three, FleetMiniCluster/two); these were not updated. If that is meant: " +
+			"kubectl -n " + w.name + " annotate --overwrite gitsource " + w.name + " minifleet.dev/approve-runs=" + revision))
+		Eventually(w.line).WithArguments(ctx, "new").Should(Equal("True Synced Healthy 1/1 2/2"), "everything else is applied")
+		Expect(w.jobsMade("")).To(Equal(4))
+		Expect(w.fmc(ctx, "two").Status.Revision).To(Equal(before))
+
+		By("taking that back")
+		w.commit("change none", files("example.org/lammps:1"))
+		Eventually(func() string { return w.sourceReady(ctx).Reason }).Should(Equal("Succeeded"))
+		Expect(w.fmc(ctx, "two").Status.Revision).To(Equal(before))
+
+		By("approving it")
+		w.commit("change all again", files("example.org/lammps:3"))
+		Eventually(func() string { return w.sourceReady(ctx).Reason }).Should(Equal("RunsBlocked"))
+		w.kubectl("annotate", "gitsource", w.name, "minifleet.dev/approve-runs="+w.kubectl("get", "gs", w.name, "-o", "jsonpath={.status.revision}"))
+		for _, name := range []string{"one", "two", "three"} {
+			Eventually(func() []v1alpha1.Run { return w.fmc(ctx, name).Status.Runs }).Should(HaveLen(2))
+		}
+		Eventually(func() string { return w.sourceReady(ctx).Reason }).Should(Equal("Succeeded"))
+		Eventually(func() int { return w.jobsMade("") }).Should(Equal(7))
+	})
+
 	It("does not say that it has applied what waits for a deletion", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.commit("add", map[string]string{"a.yaml": miniCluster("phoenix").on("north").yaml(), "b.yaml": miniCluster("other").on("north").yaml()})

@@ -25,6 +25,9 @@ const (
 	// ConditionPruneBlocked says that objects were removed from Git, and that so many of them did at once that a
 	// person has to approve it (AnnotationApprovePrune).
 	ConditionPruneBlocked = "PruneBlocked"
+	// ConditionRunsBlocked says that a commit would run so many MiniClusters anew at once that a person has to approve
+	// it (AnnotationApproveRuns).
+	ConditionRunsBlocked = "RunsBlocked"
 )
 
 // Reasons of conditions and events.
@@ -99,6 +102,7 @@ const (
 	ReasonProblemsFound   = "ProblemsFound"
 	ReasonPruneBlocked    = "PruneBlocked"
 	ReasonPruned          = "Pruned"
+	ReasonRunsBlocked     = "RunsBlocked"
 	ReasonDeletionPending = "DeletionPending"
 	ReasonRevisionApplied = "RevisionApplied"
 	ReasonSecretInvalid   = "SecretInvalid"

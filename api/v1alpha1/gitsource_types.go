@@ -125,7 +125,7 @@ type GitSourceStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions: Ready, and PruneBlocked while it is true.
+	// Conditions: Ready, and PruneBlocked and RunsBlocked while they are true.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

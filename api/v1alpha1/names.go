@@ -55,6 +55,8 @@ const (
 	AnnotationSourceSuspend = "minifleet.dev/source-suspend"
 	// AnnotationApprovePrune on a GitSource holds the revision whose blocked prune a person approves.
 	AnnotationApprovePrune = "minifleet.dev/approve-prune"
+	// AnnotationApproveRuns on a GitSource holds the revision whose many new runs a person approves.
+	AnnotationApproveRuns = "minifleet.dev/approve-runs"
 	// AnnotationAllow on a Namespace of the hub lists the permissions that everything in it may use, separated
 	// by commas.
 	AnnotationAllow = "minifleet.dev/allow"

@@ -22,6 +22,7 @@ type applied struct {
 	changed  []string // KIND/NAME of what was created or updated
 	refused  []string // KIND/NAME of what could not be
 	deleting []string // KIND/NAME of what is created anew once the deletion of what had its name has ended
+	blocked  []string // KIND/NAME of what was not updated, since too many at once would run anew
 	problems []v1alpha1.FileProblem
 }
 
@@ -32,7 +33,9 @@ type outcome struct {
 	inSync  string // the resource version at which there was nothing to do
 	// deleting says that the object's deletion has not ended yet.
 	deleting bool
-	err      error
+	// startsAnew says that it was not updated yet, since it has run and would run anew.
+	startsAnew bool
+	err        error
 }
 
 // apply creates and updates what Git declares, Placements first. What the hub refuses is a problem of its
@@ -40,7 +43,7 @@ type outcome struct {
 func (r *Reconciler) apply(ctx context.Context, source *v1alpha1.GitSource, t *tree, have hubObjects) (out applied, err error) {
 	var errs []error
 	for _, objects := range inOrder(t.parsed.Objects) {
-		outcomes := r.applyAll(ctx, source, t, objects, have)
+		outcomes := r.applyGroup(ctx, source, t, objects, have)
 		errs = append(errs, out.add(objects, outcomes, t.inSync.versions)...)
 	}
 	return out, errors.Join(errs...)
@@ -59,15 +62,36 @@ func inOrder(objects []parse.Object) [2][]*parse.Object {
 	return groups
 }
 
-// applyAll applies objects several at a time.
-func (r *Reconciler) applyAll(ctx context.Context, source *v1alpha1.GitSource, t *tree, objects []*parse.Object, have hubObjects) []outcome {
+// applyGroup applies first what starts no run anew, so that it is known how many would. Those follow unless they are so
+// many that a person has to approve it.
+func (r *Reconciler) applyGroup(ctx context.Context, source *v1alpha1.GitSource, t *tree, objects []*parse.Object, have hubObjects) []outcome {
+	outcomes := r.applyAll(ctx, source, t, objects, have, false)
+	var waiting []*parse.Object
+	var at []int
+	for i := range outcomes {
+		if outcomes[i].startsAnew {
+			waiting, at = append(waiting, objects[i]), append(at, i)
+		}
+	}
+	approved := source.Annotations[v1alpha1.AnnotationApproveRuns]
+	if runsNeedApproval(approved, t, len(waiting), countOnHub(objects, source.Name, have)) {
+		return outcomes
+	}
+	for i, result := range r.applyAll(ctx, source, t, waiting, have, true) {
+		outcomes[at[i]] = result
+	}
+	return outcomes
+}
+
+// applyAll applies objects several at a time; those that would start runs anew, only if they may.
+func (r *Reconciler) applyAll(ctx context.Context, source *v1alpha1.GitSource, t *tree, objects []*parse.Object, have hubObjects, anew bool) []outcome {
 	outcomes := make([]outcome, len(objects))
 	slots := make(chan struct{}, concurrentWrites)
 	var wg sync.WaitGroup
 	for i, o := range objects {
 		slots <- struct{}{}
 		wg.Go(func() {
-			outcomes[i] = r.applyOne(ctx, source, t, o, have)
+			outcomes[i] = r.applyOne(ctx, source, t, o, have, anew)
 			<-slots
 		})
 	}
@@ -92,13 +116,15 @@ func (a *applied) add(objects []*parse.Object, outcomes []outcome, versions map[
 			versions[key] = result.inSync
 		case result.deleting:
 			a.deleting = append(a.deleting, key)
+		case result.startsAnew:
+			a.blocked = append(a.blocked, key)
 		}
 	}
 	return errs
 }
 
 // applyOne is called for several objects at once: it changes nothing that they share.
-func (r *Reconciler) applyOne(ctx context.Context, source *v1alpha1.GitSource, t *tree, o *parse.Object, have hubObjects) outcome {
+func (r *Reconciler) applyOne(ctx context.Context, source *v1alpha1.GitSource, t *tree, o *parse.Object, have hubObjects, anew bool) outcome {
 	key := objectKey(o.Kind, o.Name)
 	if h := have[key]; h != nil && t.inSync.versions[key] == h.GetResourceVersion() {
 		return outcome{} // compared before, and not touched since
@@ -107,7 +133,7 @@ func (r *Reconciler) applyOne(ctx context.Context, source *v1alpha1.GitSource, t
 	if refusal != "" {
 		return outcome{refusal: refusal}
 	}
-	result := r.write(ctx, source.Name, t.revision, want, have[key])
+	result := r.write(ctx, source.Name, t.revision, want, have[key], anew)
 	if isRefusal(result.err) {
 		return outcome{refusal: result.err.Error()}
 	}
@@ -120,8 +146,9 @@ func isRefusal(err error) bool {
 	return errors.As(err, &own) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// write creates or updates one object. What somebody else made is left alone.
-func (r *Reconciler) write(ctx context.Context, source, revision string, want, have client.Object) outcome {
+// write creates or updates one object; one that would start a run anew, only if it may. What somebody else made stays
+// as it is.
+func (r *Reconciler) write(ctx context.Context, source, revision string, want, have client.Object, anew bool) outcome {
 	if have == nil {
 		return r.create(ctx, revision, want)
 	}
@@ -134,6 +161,9 @@ func (r *Reconciler) write(ctx context.Context, source, revision string, want, h
 	updated, changed := merge(want, have, revision)
 	if !changed {
 		return outcome{inSync: have.GetResourceVersion()}
+	}
+	if !anew && wouldStartAnew(have, updated) {
+		return outcome{startsAnew: true}
 	}
 	err := r.Client.Update(ctx, updated)
 	return outcome{changed: err == nil, err: err}

@@ -45,6 +45,17 @@ func (h hubObjects) filesOf(source string) map[string]string {
 	return out
 }
 
+// placementsOf are the Placements, as KIND/NAME, that FleetMiniClusters refer to.
+func (h hubObjects) placementsOf(keys []string) map[string]bool {
+	out := map[string]bool{}
+	for _, key := range keys {
+		if f, ok := h[key].(*v1alpha1.FleetMiniCluster); ok && f.Spec.PlacementRef != nil {
+			out[objectKey(parse.KindPlacement, f.Spec.PlacementRef.Name)] = true
+		}
+	}
+	return out
+}
+
 func belongsTo(obj client.Object, source string) bool {
 	return obj.GetLabels()[v1alpha1.LabelSource] == source
 }

@@ -22,11 +22,15 @@ type pruned struct {
 
 // prune deletes what this source created and Git no longer declares. What a file with a problem may have
 // declared is kept, and when much disappears at once, a person has to approve it.
-func (r *Reconciler) prune(ctx context.Context, source *v1alpha1.GitSource, t *tree, have hubObjects) (pruned, error) {
+//
+// Placements of what waits for approval to run anew are kept: it is on the hub as it was, and refers to them.
+func (r *Reconciler) prune(ctx context.Context, source *v1alpha1.GitSource, t *tree, have hubObjects, waiting []string) (pruned, error) {
 	if source.Spec.Prune != nil && !*source.Spec.Prune {
 		return pruned{}, nil
 	}
 	undeclared, pending, declared := split(have, source.Name, t.parsed)
+	used := have.placementsOf(waiting)
+	undeclared = slices.DeleteFunc(undeclared, func(key string) bool { return used[key] })
 	if len(undeclared) == 0 {
 		return pruned{pending: pending}, nil
 	}
@@ -107,8 +111,13 @@ func badFiles(problems []parse.Problem, files map[string]string) map[string]bool
 // needsApproval says whether a prune is too large to be done unasked: nothing would be left, the path has
 // disappeared, or half or more would be deleted at once. It is not if the revision or commit is approved.
 func needsApproval(approved string, t *tree, undeclared, declared int) bool {
-	if approved != "" && (approved == t.revision || approved == t.commit) {
+	if isApproved(approved, t) {
 		return false
 	}
 	return t.pathProblem != "" || declared == 0 || undeclared > 1 && undeclared >= declared
+}
+
+// isApproved says whether what a person has approved is this tree, by its revision or its commit.
+func isApproved(approved string, t *tree) bool {
+	return approved != "" && (approved == t.revision || approved == t.commit)
 }

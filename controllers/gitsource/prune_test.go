@@ -125,7 +125,7 @@ func TestPrune(t *testing.T) {
 			hub := &deletions{failing: tc.failing}
 			source := newSource()
 			source.Spec.Prune = tc.prune
-			got, err := (&Reconciler{Client: hub}).prune(t.Context(), source, treeOf(named(tc.declared...)...), have)
+			got, err := (&Reconciler{Client: hub}).prune(t.Context(), source, treeOf(named(tc.declared...)...), have, nil)
 			if (err != nil) != tc.fails {
 				t.Fatal(err)
 			}
@@ -133,5 +133,23 @@ func TestPrune(t *testing.T) {
 				t.Errorf("pruned (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// What waits for approval to run anew refers to its Placement as it was, which a commit may have removed or renamed.
+func TestPruneKeepsPlacementsOfWhatWaits(t *testing.T) {
+	a, b, placement := onHub("a", "fleet", "a.yaml"), onHub("b", "fleet", "b.yaml"), func(name string) *v1alpha1.Placement {
+		return &v1alpha1.Placement{ObjectMeta: onHub(name, "fleet", "p.yaml").ObjectMeta}
+	}
+	a.Spec.PlacementRef, b.Spec.PlacementRef = &v1alpha1.LocalReference{Name: "used"}, &v1alpha1.LocalReference{Name: "unused"}
+	have := hubOf(a, b)
+	have["Placement/used"], have["Placement/unused"] = placement("used"), placement("unused")
+	hub := &deletions{}
+	got, err := (&Reconciler{Client: hub}).prune(t.Context(), newSource(), treeOf(named("a", "b")...), have, []string{"FleetMiniCluster/a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"Placement/unused"}, got.deleted); diff != "" {
+		t.Errorf("deleted (-want +got):\n%s", diff)
 	}
 }

@@ -5,6 +5,7 @@
 //	fetch.go    credentials and a commit -> a tree: what the commit declares
 //	needs.go    tree + namespace -> what the source declares that needs permissions, recorded before it is applied
 //	apply.go    tree + hub -> created and updated objects
+//	anew.go     one object before and after -> would it run anew; and those that wait for approval, if they are many
 //	desired.go  one object in Git -> the object on the hub, and that merged with what is there
 //	prune.go    tree + hub -> deleted objects, or those that wait for approval
 //	report.go   all of these -> status and events
@@ -157,7 +158,7 @@ func (r *Reconciler) sync(ctx context.Context, source *v1alpha1.GitSource) (done
 	if done.applied, err = r.apply(ctx, source, done.tree, have); err != nil {
 		return done, err
 	}
-	done.pruned, err = r.prune(ctx, source, done.tree, have)
+	done.pruned, err = r.prune(ctx, source, done.tree, have, done.applied.blocked)
 	return done, err
 }
 

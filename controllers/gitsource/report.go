@@ -62,26 +62,41 @@ func setStatus(source *v1alpha1.GitSource, done progress, err error, now time.Ti
 	problems, warnings := problemsOf(done)
 	st.Revision, st.Commit = done.tree.revision, done.tree.commit
 	st.MiniClusters = countMiniClusters(done.tree.parsed.Objects)
-	st.Needs = done.declared.afterApply(done.tree.parsed.Objects, done.applied.refused, done.pruned.deleted)
+	st.Needs = done.declared.afterApply(done.tree.parsed.Objects, slices.Concat(done.applied.refused, done.applied.blocked), done.pruned.deleted)
 	st.ProblemCount = int32(len(problems)) //nolint:gosec // far fewer than 2³¹
 	st.Problems = nil
 	if all := slices.Concat(problems, warnings); len(all) > 0 {
 		st.Problems = all[:min(len(all), maxProblems)]
 	}
 	condition.Set(source, now, ready(source, done, problems))
-	if len(done.pruned.blocked) == 0 {
-		conditions.Delete(source, v1alpha1.ConditionPruneBlocked)
-		return
+	for _, q := range questions {
+		if message := q.message(source, done); message != "" {
+			condition.Set(source, now, conditions.TrueCondition(q.condition, q.reason, "%s", message))
+		} else {
+			conditions.Delete(source, q.condition)
+		}
 	}
-	condition.Set(source, now, conditions.TrueCondition(v1alpha1.ConditionPruneBlocked, v1alpha1.ReasonPruneBlocked, "%s", blockedMessage(source, done)))
+}
+
+// questions are what a person may have to approve, each with its condition, which is there while it is true. The
+// message is empty where there is nothing to approve.
+var questions = []struct {
+	condition, reason string
+	message           func(*v1alpha1.GitSource, progress) string
+}{
+	{v1alpha1.ConditionPruneBlocked, v1alpha1.ReasonPruneBlocked, pruneQuestion},
+	{v1alpha1.ConditionRunsBlocked, v1alpha1.ReasonRunsBlocked, runsQuestion},
 }
 
 // ready is the condition of a repository that could be read.
 func ready(source *v1alpha1.GitSource, done progress, problems []v1alpha1.FileProblem) *metav1.Condition {
 	const kind = v1alpha1.ConditionReady
+	for _, q := range questions {
+		if message := q.message(source, done); message != "" {
+			return conditions.FalseCondition(kind, q.reason, "%s", message) // the others have conditions of their own
+		}
+	}
 	switch {
-	case len(done.pruned.blocked) > 0:
-		return conditions.FalseCondition(kind, v1alpha1.ReasonPruneBlocked, "%s", blockedMessage(source, done))
 	case done.tree.pathProblem != "":
 		return conditions.FalseCondition(kind, v1alpha1.ReasonFetchFailed, "spec.path: %s", done.tree.pathProblem)
 	case len(problems) > 0:
@@ -112,13 +127,30 @@ func stillThere(p pruned) string {
 	return "; no longer declared, and still being deleted: " + sanitize.Names(p.pending, maxNames)
 }
 
-func blockedMessage(source *v1alpha1.GitSource, done progress) string {
+func pruneQuestion(source *v1alpha1.GitSource, done progress) string {
+	if len(done.pruned.blocked) == 0 {
+		return ""
+	}
 	why := "so many objects at once"
 	if done.tree.pathProblem != "" {
 		why = done.tree.pathProblem
 	}
-	return fmt.Sprintf("revision %s no longer declares %s (%s); nothing was deleted. If that is meant: kubectl -n %s annotate --overwrite gitsource %s %s=%s",
-		done.tree.revision, sanitize.Names(done.pruned.blocked, maxNames), why, source.Namespace, source.Name, v1alpha1.AnnotationApprovePrune, done.tree.revision)
+	return fmt.Sprintf("revision %s no longer declares %s (%s); nothing was deleted. %s",
+		done.tree.revision, sanitize.Names(done.pruned.blocked, maxNames), why, approve(source, v1alpha1.AnnotationApprovePrune, done.tree.revision))
+}
+
+func runsQuestion(source *v1alpha1.GitSource, done progress) string {
+	blocked := done.applied.blocked
+	if len(blocked) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("revision %s would run %d MiniClusters anew that have run before (%s); these were not updated. %s",
+		done.tree.revision, len(blocked), sanitize.Names(blocked, maxNames), approve(source, v1alpha1.AnnotationApproveRuns, done.tree.revision))
+}
+
+// approve says how to approve a revision.
+func approve(source *v1alpha1.GitSource, annotation, revision string) string {
+	return fmt.Sprintf("If that is meant: kubectl -n %s annotate --overwrite gitsource %s %s=%s", source.Namespace, source.Name, annotation, revision)
 }
 
 // problemsMessage is about the first problem, of which there is one. What is still being deleted is not applied either.
@@ -182,14 +214,35 @@ func (r *Reconciler) sendEvents(source, before *v1alpha1.GitSource, done progres
 	if deleted := done.pruned.deleted; len(deleted) > 0 {
 		send(corev1.EventTypeNormal, v1alpha1.ReasonPruned, "Prune", fmt.Sprintf("revision %s: deleted %s, which it no longer declares", done.tree.revision, sanitize.Names(deleted, maxNames)))
 	}
-	was, is := conditions.Get(before, v1alpha1.ConditionReady), conditions.Get(source, v1alpha1.ConditionReady)
-	if is.Status == metav1.ConditionFalse && (was == nil || was.Message != is.Message) {
+	for _, c := range newTroubles(source, before) {
 		kind := corev1.EventTypeWarning
-		if is.Reason == v1alpha1.ReasonDeletionPending {
+		if c.Reason == v1alpha1.ReasonDeletionPending {
 			kind = corev1.EventTypeNormal // it goes on by itself
 		}
-		send(kind, is.Reason, "Sync", is.Message)
+		send(kind, c.Reason, "Sync", c.Message)
 	}
+}
+
+// newTroubles are the conditions that say what is wrong or is asked, and did not say so before: Ready, and questions
+// that Ready does not tell.
+func newTroubles(source, before *v1alpha1.GitSource) []metav1.Condition {
+	told := map[string]bool{}
+	for _, c := range before.Status.Conditions {
+		told[c.Message] = true
+	}
+	var out []metav1.Condition
+	add := func(kind string, trouble metav1.ConditionStatus) {
+		c := conditions.Get(source, kind)
+		if c != nil && c.Status == trouble && !told[c.Message] {
+			told[c.Message] = true
+			out = append(out, *c)
+		}
+	}
+	add(v1alpha1.ConditionReady, metav1.ConditionFalse)
+	for _, q := range questions {
+		add(q.condition, metav1.ConditionTrue)
+	}
+	return out
 }
 
 func reasonOf(err error) string {

@@ -54,6 +54,20 @@ var outcomes = map[string]struct {
 		message: "revision main@0123456 no longer declares FleetMiniCluster/b, FleetMiniCluster/c (so many objects at once); nothing was deleted. " +
 			"If that is meant: kubectl -n hpc annotate --overwrite gitsource fleet minifleet.dev/approve-prune=main@0123456",
 	},
+	"runs that wait for approval": {
+		done:  with(applies("a", "b"), func(p *progress) { p.applied.blocked = []string{"FleetMiniCluster/a", "FleetMiniCluster/b"} }),
+		ready: "False RunsBlocked",
+		message: "revision main@0123456 would run 2 MiniClusters anew that have run before (FleetMiniCluster/a, FleetMiniCluster/b); these were not updated. " +
+			"If that is meant: kubectl -n hpc annotate --overwrite gitsource fleet minifleet.dev/approve-runs=main@0123456",
+	},
+	"a prune and runs that wait for approval": {
+		done: with(applies("a", "b"), func(p *progress) {
+			p.applied.blocked, p.pruned.blocked = []string{"FleetMiniCluster/a", "FleetMiniCluster/b"}, []string{"FleetMiniCluster/b", "FleetMiniCluster/c"}
+		}),
+		ready: "False PruneBlocked",
+		message: "revision main@0123456 no longer declares FleetMiniCluster/b, FleetMiniCluster/c (so many objects at once); nothing was deleted. " +
+			"If that is meant: kubectl -n hpc annotate --overwrite gitsource fleet minifleet.dev/approve-prune=main@0123456",
+	},
 	"one that is still being deleted": {
 		done:    with(applies("a", "b"), func(p *progress) { p.applied.deleting = []string{"FleetMiniCluster/a"} }),
 		ready:   "False DeletionPending",
@@ -128,7 +142,7 @@ func TestReady(t *testing.T) {
 
 // After each outcome, whichever came before, the status is one that tools for kstatus understand.
 func TestStatusesAreConsistent(t *testing.T) {
-	checker := check.NewChecker(nil, &check.Conditions{NegativePolarity: []string{v1alpha1.ConditionPruneBlocked}})
+	checker := check.NewChecker(nil, &check.Conditions{NegativePolarity: []string{v1alpha1.ConditionPruneBlocked, v1alpha1.ConditionRunsBlocked}})
 	checker.DisableFetch = true
 	for before := range outcomes {
 		for after := range outcomes {
@@ -137,10 +151,10 @@ func TestStatusesAreConsistent(t *testing.T) {
 				reportOn(source, before)
 				source.Generation++
 				reportOn(source, after)
-				// A prune still waits while the repository cannot be read, and Ready says that first.
-				if before == "a prune that waits for approval" && outcomes[after].err != nil {
-					if !conditions.IsTrue(source, v1alpha1.ConditionPruneBlocked) {
-						t.Error("it is not known any more that a prune waits")
+				// What waits for approval still does while the repository cannot be read, and Ready says that first.
+				if strings.HasSuffix(before, "for approval") && outcomes[after].err != nil {
+					if !conditions.IsTrue(source, v1alpha1.ConditionPruneBlocked) && !conditions.IsTrue(source, v1alpha1.ConditionRunsBlocked) {
+						t.Error("it is not known any more that something waits for approval")
 					}
 					return
 				}
@@ -204,6 +218,14 @@ func TestReportSendsEventsOfChanges(t *testing.T) {
 		{applies("a")(), nil, nil},
 		{progress{}, failed, []string{"Warning ApplyFailed down; revision main@0123456 stays applied"}},
 		{progress{}, failed, nil},
+		{applies("a")(), nil, nil},
+		{outcomes["runs that wait for approval"].done(), nil, []string{"Warning RunsBlocked " + outcomes["runs that wait for approval"].message}},
+		{outcomes["runs that wait for approval"].done(), nil, nil},
+		{outcomes["a prune and runs that wait for approval"].done(), nil, []string{"Warning PruneBlocked " + outcomes["a prune that waits for approval"].message}},
+		{applies("a")(), nil, nil},
+		{outcomes["a prune and runs that wait for approval"].done(), nil, []string{
+			"Warning PruneBlocked " + outcomes["a prune that waits for approval"].message, "Warning RunsBlocked " + outcomes["runs that wait for approval"].message,
+		}},
 		{outcomes["one that is still being deleted"].done(), nil, []string{"Normal DeletionPending " + outcomes["one that is still being deleted"].message}},
 		{applies("a")(), nil, nil},
 	} {
