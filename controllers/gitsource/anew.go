@@ -1,6 +1,8 @@
 package gitsource
 
 import (
+	"slices"
+
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -58,12 +60,12 @@ func wantedRun(f *v1alpha1.FleetMiniCluster) runIdentity {
 	return runIdentity{runs.Digest(f.Name, spec), sanitize.Text(f.Annotations[v1alpha1.AnnotationRerunAt], 253)}
 }
 
-// hasSucceeded says whether the ledger remembers a run for a digest that has succeeded.
+// hasSucceeded says whether a run for a digest is in the ledger, or remembered beside it, that has succeeded.
 func hasSucceeded(status *v1alpha1.FleetMiniClusterStatus, digest string) bool {
 	for i := range status.Runs {
 		if r := &status.Runs[i]; r.Digest == digest && r.State == v1alpha1.RunSucceeded {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(status.Succeeded, func(e v1alpha1.EndedRun) bool { return e.Digest == digest })
 }
