@@ -125,7 +125,7 @@ func asWanted(in Input, s *v1alpha1.FleetMiniClusterStatus) verdict {
 	live := names(s.Clusters, func(c v1alpha1.ClusterStatus) bool { return !c.State.Ended() })
 	switch {
 	case len(live) == 0:
-		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "completed on " + join(done)}
+		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "completed on " + join(done) + before(in)}
 	case in.Wanted.Suspend:
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSuspended, "suspended on " + join(live) + "; " + in.Suspension}
 	case len(done) == 0:
@@ -133,6 +133,16 @@ func asWanted(in Input, s *v1alpha1.FleetMiniClusterStatus) verdict {
 	default:
 		return verdict{metav1.ConditionTrue, v1alpha1.ReasonSynced, running(s.Clusters) + "; completed on " + join(done)}
 	}
+}
+
+// before says that nothing was run, since it had been before.
+func before(in Input) string {
+	for _, m := range currentRuns(in) {
+		if m.Run.RestoredTime != nil && m.Run.State == v1alpha1.RunSucceeded && m.Run.Message != "" {
+			return "; " + m.Run.Message
+		}
+	}
+	return ""
 }
 
 // waiting names what is missing for those that have no room, and then why others were not chosen.

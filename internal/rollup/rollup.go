@@ -138,6 +138,9 @@ func clusterStatus(in Input, m Member) v1alpha1.ClusterStatus {
 func endReason(r *v1alpha1.Run) string {
 	switch r.State {
 	case v1alpha1.RunSucceeded:
+		if r.RestoredTime != nil {
+			return v1alpha1.ReasonSucceededBefore
+		}
 		return v1alpha1.ReasonRunSucceeded
 	case v1alpha1.RunReplaced:
 		return v1alpha1.ReasonRunReplaced
