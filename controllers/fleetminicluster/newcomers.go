@@ -1,12 +1,14 @@
 package fleetminicluster
 
 import (
+	"context"
+	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
@@ -18,25 +20,34 @@ type newcomers struct {
 	uids map[types.UID]bool
 }
 
-// predicate lets every event through, having taken note of what is new.
-func (n *newcomers) predicate() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool {
-			if !e.IsInInitialList {
-				n.mu.Lock()
-				defer n.mu.Unlock()
-				if n.uids == nil {
-					n.uids = map[types.UID]bool{}
-				}
-				n.uids[e.Object.GetUID()] = true
-			}
-			return true
-		},
-		DeleteFunc: func(e event.DeleteEvent) bool {
-			n.forget(e.Object.GetUID())
-			return true
-		},
+// watch takes note of what comes. Events of a controller do not say what was there before.
+func (n *newcomers) watch(ctx context.Context, c cache.Cache) error {
+	informer, err := c.GetInformer(ctx, &v1alpha1.FleetMiniCluster{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watching FleetMiniClusters: %w", err)
 	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, isInInitialList bool) {
+			if fmc, ok := obj.(*v1alpha1.FleetMiniCluster); ok && !isInInitialList {
+				n.add(fmc.UID)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if fmc, ok := obj.(*v1alpha1.FleetMiniCluster); ok {
+				n.forget(fmc.UID)
+			}
+		},
+	})
+	return err
+}
+
+func (n *newcomers) add(uid types.UID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.uids == nil {
+		n.uids = map[types.UID]bool{}
+	}
+	n.uids[uid] = true
 }
 
 func (n *newcomers) has(uid types.UID) bool {

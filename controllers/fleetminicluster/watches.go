@@ -42,6 +42,9 @@ func (r *Reconciler) SetUp(mgr mcmanager.Manager, reachability *events.Notifier[
 	if err := copies.Index(context.Background(), r.Provider); err != nil {
 		return err
 	}
+	if err := r.newcomers.watch(context.Background(), mgr.GetLocalManager().GetCache()); err != nil {
+		return err
+	}
 	room := &events.Notifier[mcreconcile.Request]{Requests: r.waitingOn}
 	r.roomChanged = room.Notify
 	r.Provider.OnRoom(room.Notify)
@@ -56,7 +59,7 @@ func (r *Reconciler) SetUp(mgr mcmanager.Manager, reachability *events.Notifier[
 	b := mcbuilder.ControllerManagedBy(mgr).
 		Named("fleetminicluster").
 		For(&v1alpha1.FleetMiniCluster{}, mcbuilder.WithEngageWithLocalCluster(true),
-			mcbuilder.WithEngageWithProviderClusters(false), mcbuilder.WithPredicates(r.expectations.Predicate(), r.newcomers.predicate(), own)).
+			mcbuilder.WithEngageWithProviderClusters(false), mcbuilder.WithPredicates(r.expectations.Predicate(), own)).
 		Watches(&v1alpha1.Placement{}, r.onHub(r.usersOfPlacement), hub(predicate.GenerationChangedPredicate{})...).
 		Watches(&v1alpha1.MemberCluster{}, r.onHub(func(ctx context.Context, m client.Object) []types.NamespacedName {
 			return r.usersOfMember(ctx, m.GetName())

@@ -402,7 +402,7 @@ func TestOrphanPodsKeepARunFromEnding(t *testing.T) {
 		"of one that stops":     stopped(v1alpha1.StopDrained, line("a", v1alpha1.RunStopping)),
 	} {
 		step := runs.Next(runs.Input{Wanted: wanted(cancel("a"), drained), Last: last, Ended: endedIn(last), Pod: "a-0-x"})
-		if step.Action != runs.Nothing || step.Reason != v1alpha1.ReasonDeleting || !strings.Contains(step.Message, "its pod a-0-x is still there") {
+		if step.Action != runs.Nothing || step.Reason != v1alpha1.ReasonDeleting || !strings.Contains(step.Message, "its pod a-0-x was not: the run goes on") {
 			t.Errorf("%s: %+v", name, step)
 		}
 	}

@@ -263,7 +263,7 @@ func orphanPod(in *Input) (Step, bool) {
 		return Step{}, false
 	}
 	return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting,
-		Message: "the Job is gone, but its pod " + in.Pod + " is still there; waiting until the member confirms that it is deleted"}, true
+		Message: "the Job was deleted on the member, and its pod " + in.Pod + " was not: the run goes on until that has ended"}, true
 }
 
 func jobVanished(in *Input) (Step, bool) {
