@@ -102,6 +102,10 @@ func (c *connection) run() {
 		if ctx.Err() != nil {
 			return
 		}
+		if errors.Is(err, errReconnect) {
+			c.reconnecting()
+			continue
+		}
 		if engaged {
 			wait = intervals.RetryMin
 		}
@@ -126,6 +130,7 @@ func (c *connection) session(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	m.fence = newFence(c.provider.hub, m, &c.provider.held)
 	defer m.close()
 	c.follow(m.line)
 	if err := c.contact(ctx, m); err != nil {
@@ -140,6 +145,10 @@ func (c *connection) session(ctx context.Context) (bool, error) {
 	if err := m.engage(ctx, engageTimeout); err != nil {
 		return false, err
 	}
+	epoch, err := c.lead(ctx, m)
+	if err != nil {
+		return false, err
+	}
 	for _, i := range c.provider.indexes() {
 		if err := m.GetFieldIndexer().IndexField(ctx, i.obj, i.field, i.extract); err != nil {
 			return false, fmt.Errorf("indexing %s: %w", i.field, err)
@@ -147,6 +156,9 @@ func (c *connection) session(ctx context.Context) (bool, error) {
 	}
 	c.member.Store(m)
 	defer c.member.Store(nil)
+	if m.fence.epoch() != epoch {
+		m.fence.note() // it was raised before that could be told here
+	}
 	if err := c.provider.aware.Engage(ctx, multicluster.ClusterName(c.name), m); err != nil {
 		return false, fmt.Errorf("watching the member: %w", err)
 	}
@@ -158,7 +170,61 @@ func (c *connection) session(ctx context.Context) (bool, error) {
 		s.Ready, s.Reason, s.Message = true, v1alpha1.ReasonConnected, "connected"
 		s.UID, s.Version = m.UID, m.Version
 	})
-	return true, c.watch(ctx, m)
+	for {
+		err := c.watch(ctx, m)
+		if errors.Is(err, errRecordChanged) {
+			_, err = c.claim(ctx, m)
+		}
+		if err != nil {
+			return true, err
+		}
+	}
+}
+
+// lead waits until the member records no other hub as the one that leads the fleet, and returns the epoch in which this
+// one does. What was read while there was another is not used: that one may have been about to change it.
+func (c *connection) lead(ctx context.Context, m *Member) (epoch int64, err error) {
+	if err := m.fence.follow(ctx); err != nil {
+		return 0, err
+	}
+	epoch, err = c.claim(ctx, m)
+	for isFenced(err) {
+		c.lost(err)
+		if err := c.watch(ctx, m); !errors.Is(err, errRecordChanged) {
+			return 0, err
+		}
+		if epoch, err = c.claim(ctx, m); err == nil {
+			return 0, errReconnect
+		}
+	}
+	return epoch, err
+}
+
+// claim has the member record this hub, and returns the epoch that it has recorded. The error is errReconnect where
+// another record was replaced: whoever made that may have changed something after the caches were filled.
+func (c *connection) claim(ctx context.Context, m *Member) (epoch int64, err error) {
+	if m.fence == nil {
+		return 0, nil
+	}
+	before := m.fence.epoch()
+	epoch, replaced, err := m.fence.claim(ctx)
+	if m.fence.epoch() != before {
+		c.provider.reclaim()
+	}
+	if err == nil && replaced {
+		err = errReconnect
+	}
+	if err != nil {
+		return 0, err
+	}
+	return epoch, m.fence.connected(ctx, epoch)
+}
+
+// reconnecting begins a new attempt without a wait.
+func (c *connection) reconnecting() {
+	c.set(func(s *State) {
+		s.Ready, s.Reason, s.Message, s.Since = false, v1alpha1.ReasonConnecting, "connecting to the member", c.provider.now()
+	})
 }
 
 // contact learns who and what the member is, and refuses the wrong one.
@@ -172,7 +238,7 @@ func (c *connection) contact(ctx context.Context, m *Member) error {
 		}
 		m.UID = uid
 	}
-	if err := m.Verify(ctx); err != nil {
+	if err := m.verifyIdentity(ctx); err != nil {
 		return err
 	}
 	var err error
@@ -189,6 +255,8 @@ func (c *connection) watch(ctx context.Context, m *Member) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-m.fence.changes():
+			return errRecordChanged
 		case <-m.line.suspect:
 		case <-ticker.C:
 			if !m.line.http1.Load() {

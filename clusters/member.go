@@ -50,6 +50,7 @@ type Member struct {
 	http     *http.Client
 	verified atomic.Int64 // the number of dials after which the identity was last checked
 	capacity *capacity
+	fence    *fence   // nil where the provider has no Hub
 	locks    sync.Map // a *sync.Mutex for each name that was ever given to Lock
 }
 
@@ -98,9 +99,16 @@ func (m *Member) identify(ctx context.Context) (string, error) {
 	return string(ns.UID), nil
 }
 
-// Verify makes sure that the other end is still the cluster that was registered. It costs a request only
-// when there has been a new connection since the last check.
+// Verify makes sure that the other end is still the cluster that was registered, and that no other hub leads the fleet
+// there. It costs a request only when there has been a new connection since the last check.
 func (m *Member) Verify(ctx context.Context) error {
+	if err := m.verifyIdentity(ctx); err != nil {
+		return err
+	}
+	return m.fence.check(ctx)
+}
+
+func (m *Member) verifyIdentity(ctx context.Context) error {
 	dials := m.line.dials.Load()
 	if m.verified.Load() == dials && dials > 0 {
 		return nil

@@ -51,6 +51,8 @@ type Provider struct {
 	changed func(name string, reachability bool)
 
 	intervals Intervals
+	hub       Hub
+	held      sync.Map // see fence
 
 	ctx   context.Context
 	aware multicluster.Aware
@@ -81,6 +83,10 @@ func NewProvider(log logr.Logger, now func() time.Time, changed func(name string
 
 // SetIntervals replaces the default intervals. It is called before Start.
 func (p *Provider) SetIntervals(i Intervals) { p.intervals = i }
+
+// SetHub has members record this hub, and fences it where they have recorded another. It is called before Start; without
+// it nothing is recorded, and nothing is fenced.
+func (p *Provider) SetHub(h Hub) { p.hub = h }
 
 // OnRoom has a function called, from any goroutine, with the name of a member whose Room has changed. It must
 // not block, and is set before Start.
@@ -185,6 +191,17 @@ func (p *Provider) indexes() []index {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return slices.Clone(p.indexers)
+}
+
+// reclaim has all members record the epoch of this hub, which was raised.
+func (p *Provider) reclaim() {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for _, c := range p.connections {
+		if m := c.member.Load(); m != nil {
+			m.fence.note()
+		}
+	}
 }
 
 // sameTarget ignores an expected UID that is merely recorded now: it came from this very connection.

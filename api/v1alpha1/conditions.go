@@ -91,6 +91,8 @@ const (
 	ReasonKubeconfigRefused    = "KubeconfigRefused"
 	ReasonCertificateUntrusted = "CertificateUntrusted"
 	ReasonDuplicateCluster     = "DuplicateCluster"
+	ReasonFenced               = "Fenced"
+	ReasonEpochRaised          = "EpochRaised"
 	ReasonOrphaned             = "Orphaned"
 	ReasonOrphanRemoved        = "OrphanRemoved"
 	ReasonDrained              = "Drained"

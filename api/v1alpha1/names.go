@@ -1,5 +1,8 @@
 package v1alpha1
 
+// FleetConfigMap is the name of the ConfigMap in the manager's namespace that holds the identity of the fleet.
+const FleetConfigMap = "minifleet-fleet"
+
 // Labels and annotations, on the hub and on members. Everything MiniFleet writes on a member carries
 // LabelManagedBy, which its caches select on, and the origin annotations, which every delete checks.
 const (
