@@ -26,6 +26,7 @@ import (
 	"github.com/minifleet/minifleet/controllers/fleetminicluster"
 	"github.com/minifleet/minifleet/controllers/gitsource"
 	"github.com/minifleet/minifleet/controllers/internal/events"
+	"github.com/minifleet/minifleet/controllers/internal/identity"
 	"github.com/minifleet/minifleet/controllers/internal/inflight"
 	"github.com/minifleet/minifleet/controllers/membercluster"
 	"github.com/minifleet/minifleet/gitsource/fetch"
@@ -99,11 +100,15 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (mcmanager.Man
 	if err != nil {
 		return nil, err
 	}
-	fleetID, err := hubIdentity(ctx, mgr.GetLocalManager().GetAPIReader())
+	who, err := identity.Load(ctx, identity.Options{
+		Reader: local.GetAPIReader(), Writer: local.GetClient(), Namespace: o.Namespace,
+		Recorder: local.GetEventRecorder("minifleet"), Log: local.GetLogger().WithName("identity"), Now: o.Now,
+	})
 	if err != nil {
 		return nil, err
 	}
-	if err := setUpControllers(mgr, provider, connections, fleetID, o); err != nil {
+	provider.SetHub(who)
+	if err := setUpControllers(mgr, provider, connections, who, o); err != nil {
 		return nil, err
 	}
 	return mgr, errors.Join(local.AddHealthzCheck("ping", healthz.Ping), local.AddReadyzCheck("caches", cachesFilled(local.GetCache())))
@@ -156,25 +161,49 @@ func (n *notifiers) notify(member string, reachability bool) {
 	}
 }
 
-func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, connections *notifiers, fleetID string, o Options) error {
+// everyMember stands for what concerns all FleetMiniClusters, whatever they have on which members.
+const everyMember = ""
+
+// notifyAll has a change of everyMember reconcile every FleetMiniCluster.
+func (n *notifiers) notifyAll(hub client.Reader) {
+	ofMember := n.fleet.Requests
+	n.fleet.Requests = func(ctx context.Context, member string) []mcreconcile.Request {
+		if member != everyMember {
+			return ofMember(ctx, member)
+		}
+		var list v1alpha1.FleetMiniClusterList
+		if err := hub.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil // a list from memory does not fail
+		}
+		out := make([]mcreconcile.Request, 0, len(list.Items))
+		for i := range list.Items {
+			out = append(out, mcreconcile.Request{Request: reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])}})
+		}
+		return out
+	}
+}
+
+func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, connections *notifiers, who *identity.Identity, o Options) error {
 	local := mgr.GetLocalManager()
 	recorder := local.GetEventRecorder("minifleet")
 	tracker := &inflight.Tracker{}
 	members := &membercluster.Reconciler{
 		Client: local.GetClient(), Cache: local.GetCache(), APIReader: local.GetAPIReader(), Provider: provider, Namespace: o.Namespace,
-		FleetID: fleetID, Recorder: recorder, Now: o.Now, InFlight: tracker, Intervals: membercluster.DefaultIntervals().Scale(o.scale()),
+		FleetID: who.FleetID(), Identity: who, Recorder: recorder, Now: o.Now, InFlight: tracker, Intervals: membercluster.DefaultIntervals().Scale(o.scale()),
 	}
 	if err := members.SetUp(local, &connections.members); err != nil {
 		return fmt.Errorf("setting up the MemberCluster controller: %w", err)
 	}
 	fleet := fleetminicluster.New(fleetminicluster.Options{
-		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: provider, FleetID: fleetID,
+		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: provider, FleetID: who.FleetID(), HubUID: who.UID(), Unasked: who.Unasked,
 		Recorder: recorder, Now: o.Now, FollowInterval: o.FollowInterval, InFlight: tracker,
 		Intervals: fleetminicluster.DefaultIntervals().Scale(o.scale()),
 	})
 	if err := fleet.SetUp(mgr, &connections.fleet, o.Workers); err != nil {
 		return fmt.Errorf("setting up the FleetMiniCluster controller: %w", err)
 	}
+	connections.notifyAll(local.GetClient())
+	who.OnChange(func() { connections.fleet.Notify(everyMember) })
 	sources := &gitsource.Reconciler{
 		Client: local.GetClient(), Fetcher: &fetch.Fetcher{Timeout: maxGitTimeout}, Recorder: recorder, Now: o.Now,
 	}
@@ -182,13 +211,4 @@ func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, connec
 		return fmt.Errorf("setting up the GitSource controller: %w", err)
 	}
 	return nil
-}
-
-// hubIdentity is the UID of the hub's kube-system namespace: it tells fleets apart on shared members.
-func hubIdentity(ctx context.Context, reader client.Reader) (string, error) {
-	var ns corev1.Namespace
-	if err := reader.Get(ctx, client.ObjectKey{Name: "kube-system"}, &ns); err != nil {
-		return "", fmt.Errorf("reading the identity of the hub, the UID of namespace kube-system: %w", err)
-	}
-	return string(ns.UID), nil
 }

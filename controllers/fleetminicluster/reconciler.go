@@ -50,7 +50,11 @@ type Options struct {
 	APIReader client.Reader
 	Provider  *clusters.Provider
 	// FleetID is the identity of the fleet.
-	FleetID  string
+	FleetID string
+	// HubUID is the UID of the hub's kube-system namespace.
+	HubUID string
+	// Unasked are the members, registered or not, of which it is not known what they hold of this fleet.
+	Unasked  func() []string
 	Recorder events.EventRecorder
 	Now      func() time.Time
 	// FollowInterval is how often the hub's Secrets and ConfigMaps that live runs have copies of are read.
@@ -87,7 +91,7 @@ func New(o Options) *Reconciler {
 	}
 	r.references = &references.Keeper{
 		Hub: hubobjects.New(o.APIReader, o.FollowInterval, o.Now), Client: o.Client, Provider: o.Provider,
-		FleetID: o.FleetID, Interval: o.FollowInterval, Deleted: r.deleted,
+		FleetID: o.FleetID, HubUID: o.HubUID, Interval: o.FollowInterval, Deleted: r.deleted,
 	}
 	return r
 }

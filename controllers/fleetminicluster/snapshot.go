@@ -37,6 +37,9 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 		Queue: plan.QueueState{Since: r.queue.Since(), Reserved: r.queue.Reservations(key), Pending: r.queue.Pending(key), Runs: r.queue.Runs()},
 	}
 	connected := members{}
+	if r.Unasked != nil {
+		s.Unasked = r.Unasked()
+	}
 	for i := range list.Items {
 		m := plan.Member{Cluster: &list.Items[i]}
 		m.Connection = r.connection(list.Items[i].Name, fmc.Namespace, connected)

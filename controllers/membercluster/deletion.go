@@ -211,6 +211,9 @@ func removeEach(ctx context.Context, users []*v1alpha1.FleetMiniCluster, clean *
 // removeFinalizer ends the deletion of a MemberCluster whose policy is carried out. The write fails if something
 // was recorded in it since it was read, such as an orphan.
 func (r *Reconciler) removeFinalizer(ctx context.Context, member *v1alpha1.MemberCluster, kind, reason, message string) (reconcile.Result, error) {
+	if err := r.Identity.Forget(ctx, member.Name); err != nil {
+		return reconcile.Result{}, err
+	}
 	controllerutil.RemoveFinalizer(member, v1alpha1.Finalizer)
 	if err := r.Client.Update(ctx, member); err != nil {
 		return retry.OnConflict(err)

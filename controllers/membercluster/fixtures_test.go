@@ -37,11 +37,27 @@ func newHub(t *testing.T, objects ...client.Object) client.Client {
 func newReconciler(hub, cache client.Client) *Reconciler {
 	now := func() time.Time { return noon }
 	return &Reconciler{
-		Client: cache, Cache: cache, APIReader: hub, Namespace: "minifleet-system", FleetID: "hub",
+		Client: cache, Cache: cache, APIReader: hub, Namespace: "minifleet-system", FleetID: "hub", Identity: &fleetOf{},
 		Provider: clusters.NewProvider(logr.Discard(), now, func(string, bool) {}),
 		Recorder: events.NewFakeRecorder(100), Now: now, InFlight: &inflight.Tracker{},
 	}
 }
+
+// fleetOf is the identity of a fleet with which nothing can go wrong.
+type fleetOf struct{ declared, forgotten []string }
+
+func (f *fleetOf) Declare(member string, nothingLive bool) {
+	if nothingLive {
+		f.declared = append(f.declared, member)
+	}
+}
+
+func (f *fleetOf) Forget(_ context.Context, member string) error {
+	f.forgotten = append(f.forgotten, member)
+	return nil
+}
+
+func (f *fleetOf) Refresh(context.Context) (time.Duration, error) { return 0, nil }
 
 func eventsOf(r *Reconciler) []string {
 	var out []string

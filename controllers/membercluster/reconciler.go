@@ -7,6 +7,7 @@
 //	deletion.go  a drained member whose MemberCluster is deleted -> nothing of MiniFleet there, no finalizer
 //	orphans.go   what deleted FleetMiniClusters have left there -> nothing
 //	status.go    all of these -> status and events
+//	fleet.go     a MemberCluster that is deleted, or whose member is declared gone -> what is known of the fleet
 //	watches.go   what has which MemberClusters reconciled
 package membercluster
 
@@ -44,8 +45,10 @@ type Reconciler struct {
 	// Namespace is the manager's own, which holds the kubeconfigs.
 	Namespace string
 	FleetID   string
-	Recorder  events.EventRecorder
-	Now       func() time.Time
+	// Identity is that of the fleet, whose members it lists.
+	Identity Identity
+	Recorder events.EventRecorder
+	Now      func() time.Time
 	// Intervals must be set.
 	Intervals Intervals
 	// InFlight are the reconciliations of FleetMiniClusters.
@@ -55,14 +58,25 @@ type Reconciler struct {
 	drains sync.Map
 }
 
+// Identity is that of the fleet.
+type Identity interface {
+	// Declare says whether a person has declared that nothing of the fleet is live on a member.
+	Declare(member string, nothingLive bool)
+	// Forget takes a member out of the fleet.
+	Forget(ctx context.Context, member string) error
+	// Refresh learns what people have changed, and says when to do so again; 0: not.
+	Refresh(ctx context.Context) (again time.Duration, err error)
+}
+
 // Reconcile connects one member, or disconnects it, and writes its status.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	var member v1alpha1.MemberCluster
 	if err := r.Client.Get(ctx, req.NamespacedName, &member); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Provider.Remove(req.Name)
+			err = r.Identity.Forget(ctx, req.Name)
 		}
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		return reconcile.Result{}, err
 	}
 	deleting := !member.DeletionTimestamp.IsZero()
 	switch {
@@ -82,6 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // reconcile keeps one member connected, and removes what is to be removed from it.
 func (r *Reconciler) reconcile(ctx context.Context, member *v1alpha1.MemberCluster) (reconcile.Result, error) {
+	r.Identity.Declare(member.Name, declaredGone(member, r.Now()))
 	state, err := r.connect(ctx, member)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -96,13 +111,17 @@ func (r *Reconciler) reconcile(ctx context.Context, member *v1alpha1.MemberClust
 		return retry.OnConflict(err)
 	}
 	orphansAgain, err := r.removeOrphans(ctx, member)
-	if err = errors.Join(err, removeErr); err != nil {
+	refreshAgain, refreshErr := r.Identity.Refresh(ctx)
+	if err = errors.Join(err, removeErr, refreshErr); err != nil {
 		return reconcile.Result{}, err
 	}
 	if removed.complete(member.Status.Orphans) {
+		if err := r.release(ctx, member.Name); err != nil {
+			return reconcile.Result{}, err
+		}
 		return r.removeFinalizer(ctx, member, corev1.EventTypeNormal, v1alpha1.ReasonCleanedUp, "everything of MiniFleet is removed from the member")
 	}
-	return reconcile.Result{RequeueAfter: soonest(orphansAgain, drained.requeueAfter(), removed.again)}, nil
+	return reconcile.Result{RequeueAfter: soonest(orphansAgain, drained.requeueAfter(), removed.again, refreshAgain)}, nil
 }
 
 // soonest is the shortest of some delays, of which 0 stands for none.

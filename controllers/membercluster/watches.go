@@ -34,7 +34,7 @@ func (r *Reconciler) SetUp(mgr manager.Manager, connections *events.Notifier[rec
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("membercluster").
 		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, orphansAdded, drainChanged, conditionsChanged))).
+			predicate.GenerationChangedPredicate{}, orphansAdded, declarationChanged, conditionsChanged))).
 		Watches(&v1alpha1.FleetMiniCluster{}, handler.EnqueueRequestsFromMapFunc(r.drainedMembersOf), builder.WithPredicates(liveChanged)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOf)).
 		// When one of two registrations of a cluster is deleted, the other may be used.
@@ -56,9 +56,10 @@ var orphansAdded = memberUpdated(func(before, after *v1alpha1.MemberCluster) boo
 	return len(before.Status.Orphans) < len(after.Status.Orphans)
 })
 
-// drainChanged accepts that a member is to be drained, or not any more.
-var drainChanged = memberUpdated(func(before, after *v1alpha1.MemberCluster) bool {
-	return before.Annotations[v1alpha1.AnnotationDrain] != after.Annotations[v1alpha1.AnnotationDrain]
+// declarationChanged accepts that a member is to be drained, or is declared gone, or not any more.
+var declarationChanged = memberUpdated(func(before, after *v1alpha1.MemberCluster) bool {
+	return before.Annotations[v1alpha1.AnnotationDrain] != after.Annotations[v1alpha1.AnnotationDrain] ||
+		before.Annotations[v1alpha1.AnnotationMemberGone] != after.Annotations[v1alpha1.AnnotationMemberGone]
 })
 
 // conditionsChanged accepts conditions that this controller has set, or somebody else: a change of a

@@ -55,6 +55,9 @@ type Snapshot struct {
 	Placement *v1alpha1.PlacementSpec
 	// Members are the registered ones.
 	Members []Member
+	// Unasked are the names, sorted, of members, registered or not, of which it is not known what they hold of this
+	// fleet: another hub has used them, and this one has not read them yet.
+	Unasked []string
 	Queue   QueueState
 	// Now is the time.
 	Now time.Time

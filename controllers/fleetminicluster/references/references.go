@@ -23,8 +23,8 @@ type Keeper struct {
 	Hub      *hubobjects.Reader
 	Client   client.Client
 	Provider *clusters.Provider
-	// FleetID is the UID of the hub's kube-system namespace.
-	FleetID string
+	// FleetID is the identity of the fleet, HubUID the UID of the hub's kube-system namespace.
+	FleetID, HubUID string
 	// Interval is how often the hub's objects are read that live runs have copies of.
 	Interval time.Duration
 	// Deleted says whether a FleetMiniCluster is known to exist no more.

@@ -100,7 +100,7 @@ func (u User) key(kind, name string) hubobjects.Key {
 // IsHub says whether a member is the hub itself, and the namespace there the object's own: what is referenced is
 // there, or is not, and nothing is copied or deleted.
 func (k *Keeper) IsHub(m *clusters.Member, namespace string) bool {
-	return m.UID == k.FleetID && m.TargetNamespace(namespace) == namespace
+	return m.UID == k.HubUID && m.TargetNamespace(namespace) == namespace
 }
 
 // membersOwn is what a member has of its own under the name of a reference, or nil. What MiniFleet has put
