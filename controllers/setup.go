@@ -194,6 +194,9 @@ func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, connec
 	if err := members.SetUp(local, &connections.members); err != nil {
 		return fmt.Errorf("setting up the MemberCluster controller: %w", err)
 	}
+	if err := mgr.Add(members.WatchJobs(connections.members.Notify)); err != nil {
+		return fmt.Errorf("watching Jobs on members: %w", err)
+	}
 	fleet := fleetminicluster.New(fleetminicluster.Options{
 		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: provider, FleetID: who.FleetID(), HubUID: who.UID(), Unasked: who.Unasked,
 		Recorder: recorder, Now: o.Now, FollowInterval: o.FollowInterval, InFlight: tracker,

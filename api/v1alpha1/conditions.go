@@ -22,6 +22,9 @@ const (
 	// ConditionDrained says of a MemberCluster that is drained or deleted whether all runs there have ended.
 	ConditionDrained = "Drained"
 
+	// ConditionUnownedJobs says of a MemberCluster that Jobs of this fleet are live there that no FleetMiniCluster owns.
+	ConditionUnownedJobs = "UnownedJobs"
+
 	// ConditionPruneBlocked says that objects were removed from Git, and that so many of them did at once that a
 	// person has to approve it (AnnotationApprovePrune).
 	ConditionPruneBlocked = "PruneBlocked"
@@ -93,6 +96,7 @@ const (
 	ReasonDuplicateCluster     = "DuplicateCluster"
 	ReasonFenced               = "Fenced"
 	ReasonEpochRaised          = "EpochRaised"
+	ReasonOwnerNotFound        = "OwnerNotFound"
 	ReasonOrphaned             = "Orphaned"
 	ReasonOrphanRemoved        = "OrphanRemoved"
 	ReasonDrained              = "Drained"

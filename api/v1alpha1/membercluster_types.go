@@ -119,6 +119,24 @@ type Orphan struct {
 	Since metav1.Time `json:"since"`
 }
 
+// MaxUnownedJobs is how many unowned Jobs a MemberCluster names.
+const MaxUnownedJobs = 50
+
+// UnownedJob is a live Job of this fleet on the member that no FleetMiniCluster of the hub owns.
+type UnownedJob struct {
+	// Namespace and Name of the Job on the member.
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Owner is NAMESPACE/NAME of the FleetMiniCluster that it was created for, as the Job says.
+	// +optional
+	Owner string `json:"owner,omitempty"`
+	// Run is the id of the run, as the Job says.
+	// +optional
+	Run string `json:"run,omitempty"`
+	// Since is when the Job was created.
+	Since metav1.Time `json:"since"`
+}
+
 // MemberClusterStatus is what the hub knows of a member.
 type MemberClusterStatus struct {
 	// ObservedGeneration is the generation that this status speaks of.
@@ -126,7 +144,8 @@ type MemberClusterStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Conditions: Ready says whether the member can be reached and is the cluster that was registered. Drained
-	// is there while the member is drained or deleted, and says whether runs are still live there.
+	// is there while the member is drained or deleted, and says whether runs are still live there. UnownedJobs is
+	// there, and true, while Jobs of this fleet are live there that no FleetMiniCluster owns.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -154,6 +173,13 @@ type MemberClusterStatus struct {
 	// +listMapKey=uid
 	// +kubebuilder:validation:MaxItems=500
 	Orphans []Orphan `json:"orphans,omitempty"`
+
+	// UnownedJobs are live Jobs of this fleet on the member that no FleetMiniCluster of the hub owns: the first 50 by
+	// namespace and name. Nothing is done about them; the condition UnownedJobs says what can be.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	UnownedJobs []UnownedJob `json:"unownedJobs,omitempty"`
 
 	// LastHeardTime is when the last answer came, as far as is known. It is set only while the member cannot be reached,
 	// so that a healthy fleet writes nothing.

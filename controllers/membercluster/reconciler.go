@@ -6,6 +6,7 @@
 //	drain.go     ledgers -> which runs are live on a member that is drained or deleted, and whether none can begin
 //	deletion.go  a drained member whose MemberCluster is deleted -> nothing of MiniFleet there, no finalizer
 //	orphans.go   what deleted FleetMiniClusters have left there -> nothing
+//	unowned.go   live Jobs of this fleet on a member, and all FleetMiniClusters -> the Jobs that none of them owns
 //	status.go    all of these -> status and events
 //	fleet.go     a MemberCluster that is deleted, or whose member is declared gone -> what is known of the fleet
 //	watches.go   what has which MemberClusters reconciled
@@ -107,7 +108,11 @@ func (r *Reconciler) reconcile(ctx context.Context, member *v1alpha1.MemberClust
 		return reconcile.Result{}, err
 	}
 	removed, removeErr := r.remove(ctx, member, drained, state)
-	if err := r.report(ctx, member, state, drained, removed); err != nil {
+	jobs, err := r.unownedJobs(ctx, member)
+	if err != nil {
+		return reconcile.Result{}, errors.Join(err, removeErr)
+	}
+	if err := r.report(ctx, member, state, drained, removed, jobs); err != nil {
 		return retry.OnConflict(err)
 	}
 	orphansAgain, err := r.removeOrphans(ctx, member)

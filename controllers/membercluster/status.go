@@ -17,11 +17,13 @@ import (
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
-// report writes the status if it has changed, and events if the member was connected or lost, or is drained.
-func (r *Reconciler) report(ctx context.Context, member *v1alpha1.MemberCluster, state clusters.State, d *drain, removed removal) error {
+// report writes the status if it has changed, and events if the member was connected or lost, is drained, or has Jobs
+// that nobody owns.
+func (r *Reconciler) report(ctx context.Context, member *v1alpha1.MemberCluster, state clusters.State, d *drain, removed removal, jobs []v1alpha1.UnownedJob) error {
 	before := member.DeepCopy()
 	setReady(member, state, r.Now())
 	setDrained(member, state, d, removed, r.Now())
+	setUnowned(member, jobs, r.Now())
 	if equality.Semantic.DeepEqual(before.Status, member.Status) {
 		return nil
 	}
@@ -30,6 +32,7 @@ func (r *Reconciler) report(ctx context.Context, member *v1alpha1.MemberCluster,
 	}
 	r.sendEvent(before, member, v1alpha1.ConditionReady, "Connect")
 	r.sendEvent(before, member, v1alpha1.ConditionDrained, "Drain")
+	r.sendEvent(before, member, v1alpha1.ConditionUnownedJobs, "Observe")
 	return nil
 }
 
@@ -39,9 +42,9 @@ func (r *Reconciler) sendEvent(before, member *v1alpha1.MemberCluster, kind, act
 	if is == nil || was != nil && was.Reason == is.Reason {
 		return
 	}
-	severity := corev1.EventTypeNormal
-	if is.Status != metav1.ConditionTrue && is.Reason != v1alpha1.ReasonConnecting && is.Reason != v1alpha1.ReasonRunsLive {
-		severity = corev1.EventTypeWarning
+	severity := corev1.EventTypeWarning
+	if is.Status == metav1.ConditionTrue && kind != v1alpha1.ConditionUnownedJobs || is.Reason == v1alpha1.ReasonConnecting || is.Reason == v1alpha1.ReasonRunsLive {
+		severity = corev1.EventTypeNormal
 	}
 	r.Recorder.Eventf(member, nil, severity, is.Reason, action, "%s", sanitize.Text(is.Message, sanitize.MaxNote))
 }

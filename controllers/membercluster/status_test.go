@@ -208,7 +208,7 @@ func TestReport(t *testing.T) {
 		{stateReady, &drain{done: true}, nil, false},
 	} {
 		before := get(t, hub, member)
-		if err := r.report(t.Context(), before.DeepCopy(), step.state, step.drain, removal{}); err != nil {
+		if err := r.report(t.Context(), before.DeepCopy(), step.state, step.drain, removal{}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(step.events, eventsOf(r)); diff != "" {

@@ -36,6 +36,7 @@ func (r *Reconciler) SetUp(mgr manager.Manager, connections *events.Notifier[rec
 		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, orphansAdded, declarationChanged, conditionsChanged))).
 		Watches(&v1alpha1.FleetMiniCluster{}, handler.EnqueueRequestsFromMapFunc(r.drainedMembersOf), builder.WithPredicates(liveChanged)).
+		Watches(&v1alpha1.FleetMiniCluster{}, handler.EnqueueRequestsFromMapFunc(r.membersWithJobsOf), builder.WithPredicates(ownersChanged)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOf)).
 		// When one of two registrations of a cluster is deleted, the other may be used.
 		Watches(&v1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.refusedDuplicates), builder.WithPredicates(predicate.Funcs{
@@ -91,6 +92,25 @@ var liveChanged = predicate.Funcs{
 		after, ok2 := e.ObjectNew.(*v1alpha1.FleetMiniCluster)
 		return ok1 && ok2 && !slices.Equal(liveIDs(before), liveIDs(after))
 	},
+}
+
+// ownersChanged accepts FleetMiniClusters that come or are deleted: Jobs may have lost their owner, or have one again.
+var ownersChanged = predicate.Funcs{
+	UpdateFunc:  func(event.UpdateEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
+// membersWithJobsOf are the members that may have unowned Jobs of a FleetMiniCluster that comes or is deleted.
+func (r *Reconciler) membersWithJobsOf(ctx context.Context, obj client.Object) []reconcile.Request {
+	f, ok := obj.(*v1alpha1.FleetMiniCluster)
+	if !ok {
+		return nil
+	}
+	var out []reconcile.Request
+	for _, name := range r.unownedBy(ctx, f) {
+		out = append(out, request(name))
+	}
+	return out
 }
 
 func liveIDs(f *v1alpha1.FleetMiniCluster) []string {
