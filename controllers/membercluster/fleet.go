@@ -13,9 +13,9 @@ import (
 // clockSkew is how far in the future a person's time may lie, for clocks that differ.
 const clockSkew = time.Minute
 
-// declaredGone says whether a person has declared with the annotation minifleet.dev/gone that all that ran on a member
+// isDeclared says whether a person has declared with the annotation minifleet.dev/gone that all that ran on a member
 // until some time has ended, so that a hub that has never read the member need not wait for it.
-func declaredGone(member *v1alpha1.MemberCluster, now time.Time) bool {
+func isDeclared(member *v1alpha1.MemberCluster, now time.Time) bool {
 	at, err := time.Parse(time.RFC3339, member.Annotations[v1alpha1.AnnotationMemberGone])
 	return err == nil && !at.After(now.Add(clockSkew))
 }

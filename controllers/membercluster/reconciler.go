@@ -97,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // reconcile keeps one member connected, and removes what is to be removed from it.
 func (r *Reconciler) reconcile(ctx context.Context, member *v1alpha1.MemberCluster) (reconcile.Result, error) {
-	r.Identity.Declare(member.Name, declaredGone(member, r.Now()))
+	r.Identity.Declare(member.Name, isDeclared(member, r.Now()))
 	state, err := r.connect(ctx, member)
 	if err != nil {
 		return reconcile.Result{}, err

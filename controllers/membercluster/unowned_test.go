@@ -171,14 +171,14 @@ func TestOwnerMissing(t *testing.T) {
 	}
 }
 
-func TestDeclaredGone(t *testing.T) {
+func TestDeclared(t *testing.T) {
 	for value, want := range map[string]bool{
 		"": false, "true": false, "2026-01-02T12:00:00Z": true, "2025-01-02T12:00:00+01:00": true, "2026-01-02T12:00:30Z": true, "2026-01-02T13:00:00Z": false,
 	} {
 		m := newMember(func(m *v1alpha1.MemberCluster) {
 			m.Annotations = map[string]string{v1alpha1.AnnotationMemberGone: value}
 		})
-		if got := declaredGone(m, noon); got != want {
+		if got := isDeclared(m, noon); got != want {
 			t.Errorf("%q: %t", value, got)
 		}
 	}
