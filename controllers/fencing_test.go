@@ -3,6 +3,7 @@ package controllers_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -139,6 +141,36 @@ func recordOf(ctx context.Context, cluster string) *corev1.ConfigMap {
 	return &list.Items[0]
 }
 
+// resetFleet has the hub of all tests lead the fleet as it did.
+func resetFleet(ctx SpecContext, before map[string]string) {
+	Expect(minifleet.Kill()).To(Succeed())
+	removeRecords(ctx)
+	Expect(client.IgnoreNotFound(hub.Delete(ctx, fleetConfigMap(nil)))).To(Succeed())
+	before["members"] = ""
+	Expect(hub.Create(ctx, fleetConfigMap(before))).To(Succeed())
+	startMinifleet(labs.Cluster("hub").Kubeconfig())
+}
+
+// documented runs the commands of docs/recovery.md that follow a comment of this name, in a directory, with a cluster.
+func documented(name, directory string, cluster *lab.Cluster) {
+	GinkgoHelper()
+	root, err := lab.RepositoryRoot()
+	Expect(err).NotTo(HaveOccurred())
+	doc, err := os.ReadFile(filepath.Join(root, "docs", "recovery.md"))
+	Expect(err).NotTo(HaveOccurred())
+	_, rest, found := strings.Cut(string(doc), "<!-- "+name+" -->")
+	Expect(found).To(BeTrue(), name)
+	_, rest, _ = strings.Cut(rest, "```sh\n")
+	commands, _, _ := strings.Cut(rest, "```")
+	path, before, err := lab.Binary("kubectl")
+	Expect(err).NotTo(HaveOccurred())
+	script := "set -eu -o pipefail\nkubectl() { '" + strings.Join(append([]string{path}, before...), "' '") + "' \"$@\"; }\n" + commands
+	cmd := exec.Command("bash", "-c", script)
+	cmd.Dir, cmd.Env = directory, append(os.Environ(), "KUBECONFIG="+cluster.KubeconfigPath())
+	out, err := cmd.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "%s\n%s", commands, out)
+}
+
 func nextEpoch(data map[string]string) string {
 	GinkgoHelper()
 	epoch, err := strconv.Atoi(data["epoch"])
@@ -215,20 +247,52 @@ var _ = Describe("A fleet with two hubs", func() {
 		Expect(jobsMade("alpine", w.name)).To(Equal(2))
 	})
 
+	It("is led by one that is rebuilt as docs/recovery.md says, and the lost one is fenced when it returns", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
+		w.run(ctx, "kept", held)
+		Eventually(w.line).WithArguments(ctx, "kept").Should(Equal(running))
+		before := fleetData(ctx, hub)
+		kept := GinkgoT().TempDir()
+		documented("keep", kept, labs.Cluster("hub"))
+		Expect(minifleet.Kill()).To(Succeed())
+
+		other := newOtherHub(ctx)
+		Expect(other.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}})).To(Succeed())
+		Eventually(func() error {
+			return other.Get(ctx, client.ObjectKey{Name: managerNamespace}, &corev1.Namespace{})
+		}).Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
+		documented("rebuild", kept, labs.Cluster("basalt"))
+		data := fleetData(ctx, other)
+		Expect(data).To(And(HaveKeyWithValue("id", before["id"]), HaveKeyWithValue("epoch", nextEpoch(before)), HaveKeyWithValue("members", before["members"])))
+		other.register(ctx)
+		Expect(other.process.Start()).To(Succeed())
+		Eventually(other.reason).WithArguments(ctx).Should(Equal("True Connected"))
+		Eventually(func() []v1alpha1.UnownedJob { return other.alpine(ctx).Status.UnownedJobs }).Should(HaveLen(1))
+
+		startMinifleet(labs.Cluster("hub").Kubeconfig())
+		Eventually(w.reason).WithArguments(ctx, "a").Should(Equal("False Fenced"))
+		Consistently(func() int { return jobsMade("alpine", w.name) }).Should(Equal(1))
+
+		By("raising the epoch of the former, so that it leads again")
+		for range 2 {
+			documented("restore", kept, labs.Cluster("hub"))
+		}
+		DeferCleanup(resetFleet, before)
+		Expect(minifleet.Kill()).To(Succeed())
+		startMinifleet(labs.Cluster("hub").Kubeconfig())
+		Eventually(w.line).WithArguments(ctx, "kept").Should(Equal(running))
+		Eventually(other.reason).WithArguments(ctx).Should(Equal("False Fenced"))
+		Expect(jobsMade("alpine", w.name)).To(Equal(1))
+	})
+
 	It("is not told from one hub that was restored: that adopts the epoch which members know it by", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		w.run(ctx, "kept", held)
 		Eventually(w.line).WithArguments(ctx, "kept").Should(Equal(running))
 		before := fleetData(ctx, hub)
-		DeferCleanup(func(ctx SpecContext) {
-			Expect(minifleet.Kill()).To(Succeed())
-			removeRecords(ctx)
-			Expect(client.IgnoreNotFound(hub.Delete(ctx, fleetConfigMap(nil)))).To(Succeed())
-			before["members"] = ""
-			Expect(hub.Create(ctx, fleetConfigMap(before))).To(Succeed())
-			startMinifleet(labs.Cluster("hub").Kubeconfig())
-		})
+		DeferCleanup(resetFleet, before)
 		Expect(minifleet.Kill()).To(Succeed())
 		record := recordOf(ctx, "alpine")
 		record.Data["epoch"] = nextEpoch(before)
