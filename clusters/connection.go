@@ -156,9 +156,7 @@ func (c *connection) session(ctx context.Context) (bool, error) {
 	}
 	c.member.Store(m)
 	defer c.member.Store(nil)
-	if m.fence.epoch() != epoch {
-		m.fence.note() // it was raised before that could be told here
-	}
+	m.fence.noteUnless(epoch) // it may have been raised before that could be told here
 	if err := c.provider.aware.Engage(ctx, multicluster.ClusterName(c.name), m); err != nil {
 		return false, fmt.Errorf("watching the member: %w", err)
 	}
@@ -170,13 +168,18 @@ func (c *connection) session(ctx context.Context) (bool, error) {
 		s.Ready, s.Reason, s.Message = true, v1alpha1.ReasonConnected, "connected"
 		s.UID, s.Version = m.UID, m.Version
 	})
+	return true, c.serve(ctx, m)
+}
+
+// serve returns when the member is lost, or another hub takes it over.
+func (c *connection) serve(ctx context.Context, m *Member) error {
 	for {
 		err := c.watch(ctx, m)
 		if errors.Is(err, errRecordChanged) {
 			_, err = c.claim(ctx, m)
 		}
 		if err != nil {
-			return true, err
+			return err
 		}
 	}
 }
@@ -246,7 +249,7 @@ func (c *connection) contact(ctx context.Context, m *Member) error {
 	return err
 }
 
-// watch returns when the member is lost, with the reason.
+// watch returns when the member is lost, with the reason, or with errRecordChanged.
 func (c *connection) watch(ctx context.Context, m *Member) error {
 	ticker := time.NewTicker(http1Interval)
 	defer ticker.Stop()

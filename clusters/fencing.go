@@ -396,14 +396,20 @@ func (f *fence) release(ctx context.Context) error {
 	if err != nil || have == nil {
 		return err
 	}
-	found, err := parseRecord(have)
-	if err != nil || decide(f.own(), found, true) != claimKeep {
-		return nil //nolint:nilerr // it is somebody else's
+	if isAnother(f.own(), have) {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()
 	err = f.member.GetClient().Delete(ctx, have, client.Preconditions{UID: ptr.To(have.UID), ResourceVersion: ptr.To(have.ResourceVersion)})
 	return client.IgnoreNotFound(err)
+}
+
+// noteUnless notes a change unless the epoch of this hub is the one that was recorded.
+func (f *fence) noteUnless(epoch int64) {
+	if f.epoch() != epoch {
+		f.note()
+	}
 }
 
 // changes is the channel of fence.changed; nil where there is no fence.

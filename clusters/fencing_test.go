@@ -89,7 +89,7 @@ func TestFencedErrorSaysWhoAndWhatToDo(t *testing.T) {
 }
 
 func TestNoHubNoFence(t *testing.T) {
-	var f *fence = newFence(nil, nil, nil)
+	f := newFence(nil, nil, nil)
 	f.note()
 	if err := f.check(t.Context()); err != nil || f.changes() != nil || f.epoch() != 0 {
 		t.Errorf("%v", err)

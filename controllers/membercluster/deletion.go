@@ -218,7 +218,9 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, member *v1alpha1.Membe
 	if err := r.Client.Update(ctx, member); err != nil {
 		return retry.OnConflict(err)
 	}
-	r.Provider.Remove(member.Name)
+	if err := r.removed(ctx, member.Name); err != nil { // it may have been connected anew since it was forgotten
+		return reconcile.Result{}, err
+	}
 	r.drains.Delete(member.UID)
 	r.Recorder.Eventf(member, nil, kind, reason, "Delete", "%s", sanitize.Text(message, sanitize.MaxNote))
 	return reconcile.Result{}, nil

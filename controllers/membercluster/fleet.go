@@ -35,3 +35,16 @@ func (r *Reconciler) release(ctx context.Context, name string) error {
 	}
 	return nil
 }
+
+// removed disconnects a member whose MemberCluster is not there any more, and takes it out of the fleet. One that was
+// never connected by this process may be of the fleet and not registered yet.
+func (r *Reconciler) removed(ctx context.Context, name string) error {
+	if _, connected := r.Provider.State(name); !connected {
+		return nil
+	}
+	if err := r.Identity.Forget(ctx, name); err != nil {
+		return err
+	}
+	r.Provider.Remove(name)
+	return nil
+}

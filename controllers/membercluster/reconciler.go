@@ -8,7 +8,7 @@
 //	orphans.go   what deleted FleetMiniClusters have left there -> nothing
 //	unowned.go   live Jobs of this fleet on a member, and all FleetMiniClusters -> the Jobs that none of them owns
 //	status.go    all of these -> status and events
-//	fleet.go     a MemberCluster that is deleted, or whose member is declared gone -> what is known of the fleet
+//	fleet.go     a MemberCluster that is deleted, or whose member a person declares to have nothing live -> what is known of the fleet
 //	watches.go   what has which MemberClusters reconciled
 package membercluster
 
@@ -74,8 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	var member v1alpha1.MemberCluster
 	if err := r.Client.Get(ctx, req.NamespacedName, &member); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.Provider.Remove(req.Name)
-			err = r.Identity.Forget(ctx, req.Name)
+			return reconcile.Result{}, r.removed(ctx, req.Name)
 		}
 		return reconcile.Result{}, err
 	}

@@ -16,6 +16,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
@@ -39,9 +40,9 @@ func ownersAmong(all []v1alpha1.FleetMiniCluster) owners {
 	out := owners{keys: make(map[string]bool, len(all)), jobs: map[types.UID]bool{}}
 	for i := range all {
 		out.keys[ownerOf(&all[i])] = true
-		for j := range all[i].Status.Runs {
-			if uid := all[i].Status.Runs[j].JobUID; uid != "" {
-				out.jobs[uid] = true
+		for _, run := range all[i].Status.Runs {
+			if run.JobUID != "" {
+				out.jobs[run.JobUID] = true
 			}
 		}
 	}
@@ -163,25 +164,12 @@ func unownedMessage(member string, jobs []v1alpha1.UnownedJob) string {
 		member, jobs[0].Namespace, jobs[0].Name)
 }
 
-// unownedBy are the members on which a Job of a FleetMiniCluster is live, or is listed as unowned.
-func (r *Reconciler) unownedBy(ctx context.Context, f *v1alpha1.FleetMiniCluster) []string {
-	var out []string
-	for _, run := range f.Status.Runs {
-		if !run.State.Ended() {
-			out = append(out, run.Cluster)
-		}
-	}
-	var list v1alpha1.MemberClusterList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return out // a list from memory does not fail
-	}
-	for i := range list.Items {
-		if slices.ContainsFunc(list.Items[i].Status.UnownedJobs, func(j v1alpha1.UnownedJob) bool { return j.Owner == ownerOf(f) }) {
-			out = append(out, list.Items[i].Name)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
+// unownedBy are the registered members on which a Job of a FleetMiniCluster is live, or is listed as unowned.
+func (r *Reconciler) unownedBy(ctx context.Context, f *v1alpha1.FleetMiniCluster) []reconcile.Request {
+	return r.members(ctx, func(m *v1alpha1.MemberCluster) bool {
+		return slices.ContainsFunc(f.Status.Runs, func(run v1alpha1.Run) bool { return run.Cluster == m.Name && !run.State.Ended() }) ||
+			slices.ContainsFunc(m.Status.UnownedJobs, func(j v1alpha1.UnownedJob) bool { return j.Owner == ownerOf(f) })
+	})
 }
 
 // WatchJobs has a member reconciled when something happens to a Job there whose owner is not on the hub. It is added to

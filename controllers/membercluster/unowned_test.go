@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
@@ -145,11 +146,16 @@ func TestUnownedBy(t *testing.T) {
 	})
 	hub := newHub(t, newMember(), other)
 	r := newReconciler(hub, hub)
-	if diff := cmp.Diff([]string{"alpine", "basalt"}, r.unownedBy(t.Context(), withRun("m", "alpine", v1alpha1.RunRunning))); diff != "" {
+	if diff := cmp.Diff([]reconcile.Request{request("alpine"), request("basalt")}, r.unownedBy(t.Context(), withRun("m", "alpine", v1alpha1.RunRunning))); diff != "" {
 		t.Error(diff)
 	}
-	if got := r.unownedBy(t.Context(), withRun("n", "alpine", v1alpha1.RunSucceeded)); len(got) != 0 {
-		t.Errorf("%v", got)
+	for name, f := range map[string]*v1alpha1.FleetMiniCluster{
+		"nothing is live":              withRun("n", "alpine", v1alpha1.RunSucceeded),
+		"its member is not registered": withRun("n", "cinder", v1alpha1.RunRunning),
+	} {
+		if got := r.unownedBy(t.Context(), f); len(got) != 0 {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 

@@ -57,7 +57,7 @@ var orphansAdded = memberUpdated(func(before, after *v1alpha1.MemberCluster) boo
 	return len(before.Status.Orphans) < len(after.Status.Orphans)
 })
 
-// declarationChanged accepts that a member is to be drained, or is declared gone, or not any more.
+// declarationChanged accepts that a member is to be drained, or is declared to have nothing live, or not any more.
 var declarationChanged = memberUpdated(func(before, after *v1alpha1.MemberCluster) bool {
 	return before.Annotations[v1alpha1.AnnotationDrain] != after.Annotations[v1alpha1.AnnotationDrain] ||
 		before.Annotations[v1alpha1.AnnotationMemberGone] != after.Annotations[v1alpha1.AnnotationMemberGone]
@@ -106,11 +106,7 @@ func (r *Reconciler) membersWithJobsOf(ctx context.Context, obj client.Object) [
 	if !ok {
 		return nil
 	}
-	var out []reconcile.Request
-	for _, name := range r.unownedBy(ctx, f) {
-		out = append(out, request(name))
-	}
-	return out
+	return r.unownedBy(ctx, f)
 }
 
 func liveIDs(f *v1alpha1.FleetMiniCluster) []string {

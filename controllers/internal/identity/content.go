@@ -16,7 +16,7 @@ const (
 	keyMembers = "members"
 )
 
-// maxEpoch leaves room for more epochs than people make.
+// maxEpoch is far more than people raise it to.
 const maxEpoch = 1_000_000_000
 
 // content is what the ConfigMap holds.
