@@ -168,15 +168,19 @@ func (c *connection) session(ctx context.Context) (bool, error) {
 		s.Ready, s.Reason, s.Message = true, v1alpha1.ReasonConnected, "connected"
 		s.UID, s.Version = m.UID, m.Version
 	})
-	return true, c.serve(ctx, m)
+	return true, c.serve(ctx, m, epoch)
 }
 
-// serve returns when the member is lost, or another hub takes it over.
-func (c *connection) serve(ctx context.Context, m *Member) error {
+// serve returns when the member is lost, or another hub takes it over. The epoch is the one that the member records.
+func (c *connection) serve(ctx context.Context, m *Member, epoch int64) error {
 	for {
+		// Only now, when whoever asks this hub about the member is answered from its caches.
+		if err := m.fence.connected(ctx, epoch); err != nil {
+			return err
+		}
 		err := c.watch(ctx, m)
 		if errors.Is(err, errRecordChanged) {
-			_, err = c.claim(ctx, m)
+			epoch, err = c.claim(ctx, m)
 		}
 		if err != nil {
 			return err
@@ -200,7 +204,10 @@ func (c *connection) lead(ctx context.Context, m *Member) (epoch int64, err erro
 			return 0, errReconnect
 		}
 	}
-	return epoch, err
+	if err != nil {
+		return 0, err
+	}
+	return epoch, m.fence.enroll(ctx, epoch)
 }
 
 // claim has the member record this hub, and returns the epoch that it has recorded. The error is errReconnect where
@@ -217,10 +224,7 @@ func (c *connection) claim(ctx context.Context, m *Member) (epoch int64, err err
 	if err == nil && replaced {
 		err = errReconnect
 	}
-	if err != nil {
-		return 0, err
-	}
-	return epoch, m.fence.connected(ctx, epoch)
+	return epoch, err
 }
 
 // reconnecting begins a new attempt without a wait.

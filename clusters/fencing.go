@@ -37,7 +37,10 @@ type Hub interface {
 	Epoch() int64
 	// Raise adopts a later epoch that a member has recorded for this very hub.
 	Raise(ctx context.Context, epoch int64) error
-	// Connected notes that in this epoch all is read that a member holds. Nothing is done there before.
+	// Enroll notes that a member is of the fleet, which knows in this epoch what it holds if it never was before. Nothing
+	// is done there before.
+	Enroll(ctx context.Context, member, uid string, epoch int64) error
+	// Connected notes that in this epoch all is read that a member holds.
 	Connected(ctx context.Context, member, uid string, epoch int64) error
 }
 
@@ -420,13 +423,25 @@ func (f *fence) changes() <-chan struct{} {
 	return f.changed
 }
 
+// enroll has the hub note that the member is of its fleet.
+func (f *fence) enroll(ctx context.Context, epoch int64) error {
+	if f == nil || f.released.Load() {
+		return nil
+	}
+	return notingError(f.hub.Enroll(ctx, f.member.Name, f.member.UID, epoch))
+}
+
 // connected has the hub note that all is read of the member in an epoch.
 func (f *fence) connected(ctx context.Context, epoch int64) error {
 	if f == nil || f.released.Load() {
 		return nil
 	}
-	if err := f.hub.Connected(ctx, f.member.Name, f.member.UID, epoch); err != nil {
-		return &Error{v1alpha1.ReasonUnreachable, fmt.Errorf("the hub could not note that the member is of its fleet: %w", err)}
+	return notingError(f.hub.Connected(ctx, f.member.Name, f.member.UID, epoch))
+}
+
+func notingError(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return &Error{v1alpha1.ReasonUnreachable, fmt.Errorf("the hub could not note that the member is of its fleet: %w", err)}
 }

@@ -37,7 +37,7 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 		Queue: plan.QueueState{Since: r.queue.Since(), Reserved: r.queue.Reservations(key), Pending: r.queue.Pending(key), Runs: r.queue.Runs()},
 	}
 	connected := members{}
-	if r.Unasked != nil {
+	if r.Unasked != nil { // before the connections: a member is connected before it counts as asked
 		s.Unasked = r.Unasked()
 	}
 	for i := range list.Items {

@@ -107,6 +107,29 @@ func (i *Identity) Declare(member string, nothingLive bool) {
 	})
 }
 
+// Members are the names, sorted, of all members that may hold something of the fleet, registered or not, but for those
+// that are declared to have nothing live.
+func (i *Identity) Members() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.content.unasked(maxEpoch+1, i.declared)
+}
+
+// Enroll implements clusters.Hub.
+func (i *Identity) Enroll(ctx context.Context, member, uid string, epoch int64) error {
+	i.mu.Lock()
+	_, known := i.content.members[member]
+	i.mu.Unlock()
+	if known {
+		return nil
+	}
+	return i.update(ctx, func(c *content) {
+		if _, known := c.members[member]; !known {
+			c.members[member] = membership{uid: uid, epoch: epoch}
+		}
+	})
+}
+
 // Connected implements clusters.Hub.
 func (i *Identity) Connected(ctx context.Context, member, uid string, epoch int64) error {
 	i.mu.Lock()

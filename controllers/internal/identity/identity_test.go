@@ -170,6 +170,27 @@ func TestConnected(t *testing.T) {
 	}
 }
 
+func TestEnroll(t *testing.T) {
+	h := newHub(t, configMap(map[string]string{"id": "f", "epoch": "2", "members": "a u 1\n"}))
+	i := mustLoad(t, h)
+	for range 2 {
+		for _, member := range []string{"a", "new"} {
+			if err := i.Enroll(t.Context(), member, "v", 2); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if diff := cmp.Diff("a u 1\nnew v 2\n", dataOf(t, h)["members"]); diff != "" || h.writes != 1 {
+		t.Errorf("%d writes %s", h.writes, diff)
+	}
+	if diff := cmp.Diff([]string{"a"}, i.Unasked()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"a", "new"}, i.Members()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestWhatPeopleChangeStays(t *testing.T) {
 	h := newHub(t, configMap(map[string]string{"id": "f", "epoch": "2", "members": "a u 1\n"}))
 	i := mustLoad(t, h)
