@@ -45,11 +45,11 @@ func (m *Member) Record(ctx context.Context, key types.NamespacedName, origin fl
 	case !origin.Owns(&have):
 		return Record{}, conflictOf(origin, "ConfigMap", &have)
 	}
-	return Record{parseRecord(have.Data[recordKey]), have.ResourceVersion}, nil
+	return Record{parseEnded(have.Data[recordKey]), have.ResourceVersion}, nil
 }
 
-// parseRecord reads a record. Whoever may write there may have written anything: what makes no sense is dropped.
-func parseRecord(text string) []v1alpha1.EndedRun {
+// parseEnded reads a record. Whoever may write there may have written anything: what makes no sense is dropped.
+func parseEnded(text string) []v1alpha1.EndedRun {
 	var all, out []v1alpha1.EndedRun
 	if len(text) > maxRecord || json.Unmarshal([]byte(text), &all) != nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/minifleet/minifleet/internal/fleet"
 )
 
-func TestParseRecord(t *testing.T) {
+func TestParseEnded(t *testing.T) {
 	many := make([]v1alpha1.EndedRun, v1alpha1.MaxEndedRuns+3)
 	for i := range many {
 		many[i] = v1alpha1.EndedRun{ID: fmt.Sprintf("%010x", i), Digest: "1", State: v1alpha1.RunSucceeded}
@@ -41,7 +41,7 @@ func TestParseRecord(t *testing.T) {
 		"too large":       {"[" + strings.Repeat(" ", maxRecord) + "]", 0},
 	}
 	for name, c := range cases {
-		if got := parseRecord(c.text); len(got) != c.want {
+		if got := parseEnded(c.text); len(got) != c.want {
 			t.Errorf("%s: got %d", name, len(got))
 		}
 	}

@@ -20,8 +20,6 @@ const (
 	// LabelPlacement names, on a MiniCluster in Git, the Placement to use.
 	LabelPlacement = "minifleet.dev/placement"
 
-	// FleetConfigMap is the ConfigMap in the manager's namespace that has the identity of the fleet.
-	FleetConfigMap = "minifleet-fleet"
 	// AnnotationFleetID is the identity of the fleet that an object belongs to.
 	AnnotationFleetID = "minifleet.dev/fleet-id"
 	// AnnotationOwner is NAMESPACE/NAME of the FleetMiniCluster on the hub.

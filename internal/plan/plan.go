@@ -70,8 +70,6 @@ type Snapshot struct {
 	Confirmed bool
 	// HadRuns says whether the hub holds what only a run leaves there, beside the ledger; nil before it was read.
 	HadRuns *bool
-	// Unasked are members that may hold runs of before the hub was rebuilt, and that could not be asked since.
-	Unasked []string
 	// Facts are what has been read of members, and what actions there have come to, by member.
 	Facts map[string]Facts
 }
