@@ -71,12 +71,12 @@ func TestCapacityIsReportedOnceComplete(t *testing.T) {
 	if !full() {
 		t.Error("it is not reported although both lists are known")
 	}
-	take(&v1alpha1.MemberCapacity{Nodes: 2, CPU: "2500m/4", Memory: "7Gi/8Gi", GPUs: "1/2"})
+	take(&v1alpha1.MemberCapacity{Nodes: 2, CPU: "2.5/4", Memory: "7Gi/8Gi", GPUs: "1/2"})
 	take(nil) // nothing has changed
 	_ = nodeStore{c}.Update(nodeOf("a", false, resources("4", "8Gi", 2)))
 	take(nil) // a heartbeat
 	_ = nodeStore{c}.Update(nodeOf("b", false, resources("4", "8Gi", 0)))
-	take(&v1alpha1.MemberCapacity{Nodes: 2, CPU: "6500m/8", Memory: "15Gi/16Gi", GPUs: "1/2"})
+	take(&v1alpha1.MemberCapacity{Nodes: 2, CPU: "6.5/8", Memory: "15Gi/16Gi", GPUs: "1/2"})
 	_ = nodeStore{c}.Delete(nodeOf("a", false, nil))
 	_ = podStore{c}.Delete(podOf("p", nil))
 	take(&v1alpha1.MemberCapacity{Nodes: 1, CPU: "4/4", Memory: "8Gi/8Gi"})

@@ -114,6 +114,7 @@ func TestCheck(t *testing.T) {
 	}{
 		"fits to the last core":       {[]fleet.Node{small, big}, gang(5, "cpu", "4"), ""},
 		"one core short":              {[]fleet.Node{small, big}, gang(6, "cpu", "4"), "5 of 6 pods fit; 1 CPU short on b"},
+		"a part of a core short":      {[]fleet.Node{node("a", "cpu", "47650m", "memory", "1Gi")}, gang(1, "cpu", "452", "memory", "2561Mi"), "0 of 1 pods fit; 404.35 CPU and 1.51Gi memory short on a"},
 		"scattered room is no room":   {[]fleet.Node{small, big}, gang(2, "cpu", "9"), "1 of 2 pods fit; 1 CPU short on a"},
 		"memory":                      {[]fleet.Node{small}, gang(3, "cpu", "1", "memory", "6Gi"), "2 of 3 pods fit; 2Gi memory short on a"},
 		"two resources":               {[]fleet.Node{small}, gang(2, "cpu", "5", "memory", "9Gi"), "1 of 2 pods fit; 2 CPU and 2Gi memory short on a"},

@@ -3,11 +3,11 @@ package fit
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/minifleet/minifleet/internal/fleet"
 )
@@ -69,14 +69,13 @@ func (s *shortage) String() string {
 	return strings.Join(parts, " and ") + " short on " + s.node
 }
 
-// Describe writes an amount for people, rounded up to what they can use: "2 CPU", "512Mi memory".
+// Describe writes an amount for people, rounded up to what they can use: "2.5 CPU", "512Mi memory".
 func Describe(name corev1.ResourceName, n int64) string {
 	switch name {
 	case corev1.ResourceCPU:
-		return resource.NewMilliQuantity(n, resource.DecimalSI).String() + " CPU"
+		return fleet.Cores(n) + " CPU"
 	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
-		const mebi = 1 << 20
-		return resource.NewQuantity((n+mebi-1)/mebi*mebi, resource.BinarySI).String() + " " + string(name)
+		return fleet.Bytes(n, math.Ceil) + " " + string(name)
 	case corev1.ResourcePods:
 		return fmt.Sprintf("%d pods (the limit of the node)", n)
 	default:

@@ -92,9 +92,7 @@ func eachExtra(extra string, f func(name string, n int64)) {
 }
 
 // cores writes millicores for people, rounded down to tenths of a core.
-func cores(milli int64) string {
-	return resource.NewMilliQuantity(milli-milli%100, resource.DecimalSI).String()
-}
+func cores(milli int64) string { return fleet.Cores(milli - milli%100) }
 
 // binary rounds down to whole MiB, or GiB from 10 GiB on.
 func binary(bytes int64) string {

@@ -24,7 +24,7 @@ func TestAmountOf(t *testing.T) {
 }
 
 func TestUnits(t *testing.T) {
-	for milli, want := range map[int64]string{0: "0", 99: "0", 100: "100m", 1000: "1", 1550: "1500m", 64000: "64"} {
+	for milli, want := range map[int64]string{0: "0", 99: "0", 100: "0.1", 1000: "1", 1550: "1.5", 64000: "64"} {
 		if got := cores(milli); got != want {
 			t.Errorf("%d millicores are %s, want %s", milli, got, want)
 		}

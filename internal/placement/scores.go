@@ -4,12 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/fleet"
 )
 
 // best and worst bound what a prioritizer scores.
@@ -138,11 +140,11 @@ type resourceOf struct {
 var freeOf = map[v1alpha1.Prioritizer]resourceOf{
 	v1alpha1.FreeCPU: {
 		func(f *Free) int64 { return f.CPU },
-		func(n int64) string { return resource.NewMilliQuantity(n, resource.DecimalSI).String() + " CPU" },
+		func(n int64) string { return fleet.Cores(n) + " CPU" },
 	},
 	v1alpha1.FreeMemory: {
 		func(f *Free) int64 { return f.Memory },
-		func(n int64) string { return resource.NewQuantity(n>>20<<20, resource.BinarySI).String() + " memory" },
+		func(n int64) string { return fleet.Bytes(n, math.Floor) + " memory" },
 	},
 	v1alpha1.FreeGPU: {
 		func(f *Free) int64 { return f.GPU },
