@@ -70,7 +70,7 @@ var _ = Describe("A run that is cancelled", func() {
 		Expect(hub.Create(ctx, f)).To(Succeed())
 		Eventually(w.line).WithArguments(ctx, "stopped").Should(Equal("True Synced Synced Progressing 1/1"))
 		annotate(ctx, w, "stopped", v1alpha1.AnnotationCancel, "0123456789, "+w.get(ctx, "stopped").Status.Runs[0].ID)
-		Eventually(w.line).WithArguments(ctx, "stopped").Should(Equal("False RunCancelled Synced Suspended 1/1"))
+		Eventually(w.line).WithArguments(ctx, "stopped").Should(Equal("False RunCancelled Synced Degraded 1/1"))
 		Expect(job(ctx, "alpine", w.name, "stopped")).To(BeNil())
 		Expect(w.get(ctx, "stopped").Status.Runs[0].State).To(Equal(v1alpha1.RunCancelled))
 		Consistently(func() int { return jobsMade("alpine", w.name) }).Should(Equal(1))

@@ -12,7 +12,7 @@ const (
 	// ConditionStalled says that nothing more will happen until a person changes something.
 	ConditionStalled = "Stalled"
 
-	// ConditionHealthy says that no run has failed and every member has been heard from.
+	// ConditionHealthy says that no run has failed or was cancelled, and every member has been heard from.
 	ConditionHealthy = "Healthy"
 	// ConditionComplete says that the runs of the current digest have succeeded on every chosen member.
 	ConditionComplete = "Complete"

@@ -369,7 +369,7 @@ type Summary struct {
 	Clusters string `json:"clusters"`
 	// Pods is READY-OR-SUCCEEDED/DESIRED over all chosen members.
 	Pods string `json:"pods"`
-	// Members are the names of the chosen members.
+	// Members are the names of the chosen members, and of those that have a live run or cannot be reached.
 	// +optional
 	Members string `json:"members,omitempty"`
 }

@@ -151,8 +151,17 @@ func endReason(r *v1alpha1.Run) string {
 	}
 }
 
-// pods are those of the Job or, where that is not to be seen any more, the last known ones of the same run.
+// pods are those of the Job or, where that is not to be seen any more, the last known ones of the same run. Of a run that
+// has ended without success none is ready any more, whatever was seen last.
 func pods(in Input, m Member) v1alpha1.PodCounts {
+	p := knownPods(in, m)
+	if m.Run != nil && m.Run.State.Ended() && m.Run.State != v1alpha1.RunSucceeded {
+		p.Ready, p.Active = 0, 0
+	}
+	return p
+}
+
+func knownPods(in Input, m Member) v1alpha1.PodCounts {
 	if m.Job != nil && m.Lost == nil && m.Run != nil && m.Job.RunID == m.Run.ID {
 		return m.Job.Pods
 	}
@@ -211,10 +220,8 @@ func runHealth(in Input, m Member) v1alpha1.HealthStatus {
 		return v1alpha1.Healthy
 	case in.Wanted.WillRetry(m.Run):
 		return v1alpha1.Progressing
-	case m.Run.State == v1alpha1.RunFailed:
+	case m.Run.State == v1alpha1.RunFailed, m.Run.State == v1alpha1.RunCancelled: // nothing is to be resumed
 		return v1alpha1.Degraded
-	case m.Run.State == v1alpha1.RunCancelled:
-		return v1alpha1.Suspended
 	case m.Lost != nil:
 		return v1alpha1.HealthUnknown
 	case m.Job != nil && m.Job.Suspended && !m.Job.Unreleased:
@@ -260,15 +267,24 @@ func Summarize(s *v1alpha1.FleetMiniClusterStatus) {
 	if s.Placement != nil {
 		wanted = max(chosen, int(s.Placement.Wanted))
 	}
-	members := ""
-	if s.Placement != nil {
-		members = sanitize.Text(join(slices.Sorted(slices.Values(s.Placement.Clusters))), sanitize.MaxNote)
-	}
 	s.Summary = &v1alpha1.Summary{
-		Members:  members,
+		Members:  sanitize.Text(join(holders(s)), sanitize.MaxNote),
 		Clusters: fmt.Sprintf("%d/%d", synced, wanted),
 		Pods:     fmt.Sprintf("%d/%d", pods.Ready+pods.Succeeded, pods.Desired),
 	}
+}
+
+// holders are the chosen members, and those that have a live run or may have one: who is not chosen anew, because it
+// cannot be reached, has not let go of its run.
+func holders(s *v1alpha1.FleetMiniClusterStatus) []string {
+	out := names(s.Clusters, func(c v1alpha1.ClusterStatus) bool {
+		return c.Sync == v1alpha1.SyncUnknown || c.Run != "" && !c.State.Ended()
+	})
+	if s.Placement != nil {
+		out = append(out, s.Placement.Clusters...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // names lists the members for which keep is true.

@@ -113,29 +113,29 @@ var cases = map[string]struct {
 		ready: yes, reason: v1alpha1.ReasonSucceeded, message: "completed on a, b", healthy: yes, complete: yes, failed: no,
 	},
 	"one failed, one running": {
-		in: input(member("a", failed), member("b", running)), sync: synced, health: v1alpha1.Degraded, clusters: "2/2", pods: "6/8",
+		in: input(member("a", failed), member("b", running)), sync: synced, health: v1alpha1.Degraded, clusters: "2/2", pods: "3/8",
 		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its message", healthy: no, complete: no, failed: no,
 	},
 	"one failed, one done": {
-		in: input(member("a", failed), member("b", succeeded)), sync: synced, health: v1alpha1.Degraded, clusters: "2/2", pods: "6/8",
+		in: input(member("a", failed), member("b", succeeded)), sync: synced, health: v1alpha1.Degraded, clusters: "2/2", pods: "3/8",
 		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its message", healthy: no, complete: no, failed: yes, stalled: true,
 	},
 	"one failed and will be tried again, one done": {
 		in:   with(input(member("a", failed, retryWaiting), member("b", succeeded)), func(in *rollup.Input) { in.Wanted.Retries = 1 }),
-		sync: unsynced, health: v1alpha1.Progressing, clusters: "1/2", pods: "6/8",
+		sync: unsynced, health: v1alpha1.Progressing, clusters: "1/2", pods: "3/8",
 		ready: no, reason: v1alpha1.ReasonRetryWaiting, message: "a: its message; retry 1 of 1", healthy: yes, complete: no, failed: no, reconciling: true,
 	},
 	"one failed for the last time": {
 		in:   with(input(member("a", failed, lastAttempt)), func(in *rollup.Input) { in.Wanted.Retries = 1 }),
-		sync: synced, health: v1alpha1.Degraded, clusters: "1/1", pods: "3/4",
+		sync: synced, health: v1alpha1.Degraded, clusters: "1/1", pods: "0/4",
 		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its message", healthy: no, complete: no, failed: yes, stalled: true,
 	},
 	"one cancelled, one done": {
-		in: input(member("a", v1alpha1.RunCancelled), member("b", succeeded)), sync: synced, health: v1alpha1.Suspended, clusters: "2/2", pods: "6/8",
-		ready: no, reason: v1alpha1.ReasonRunCancelled, message: "a: run run-a was its message", healthy: yes, complete: no, failed: yes, stalled: true,
+		in: input(member("a", v1alpha1.RunCancelled), member("b", succeeded)), sync: synced, health: v1alpha1.Degraded, clusters: "2/2", pods: "3/8",
+		ready: no, reason: v1alpha1.ReasonRunCancelled, message: "a: run run-a was its message", healthy: no, complete: no, failed: yes, stalled: true,
 	},
 	"an outdated one failed": {
-		in: input(member("a", failed, outdated)), sync: unsynced, health: v1alpha1.Degraded, clusters: "0/1", pods: "3/4",
+		in: input(member("a", failed, outdated)), sync: unsynced, health: v1alpha1.Degraded, clusters: "0/1", pods: "0/4",
 		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its message", healthy: no, complete: no, failed: no, reconciling: true,
 	},
 	"an outdated one succeeded": {
@@ -310,6 +310,40 @@ func TestPodsAreRemembered(t *testing.T) {
 	in.Previous = s
 	if s = rollup.Status(in); s.Summary.Pods != "4/4" || s.Clusters[0].LastHeardTime != nil {
 		t.Errorf("its Job has expired: %s, %v", s.Summary.Pods, s.Clusters[0].LastHeardTime)
+	}
+}
+
+// A run that has ended without success has no ready pods, though they were the last that was seen of it.
+func TestPodsOfRunsThatEndedWithoutSuccess(t *testing.T) {
+	before := rollup.Status(input(member("a", running)))
+	for _, state := range []v1alpha1.RunState{failed, v1alpha1.RunCancelled, v1alpha1.RunReplaced} {
+		for name, job := range map[string]*runs.Job{"Job deleted": nil, "Job kept": member("a", state).Job} {
+			in := input(member("a", state, func(m *rollup.Member) { m.Job = job }))
+			in.Previous = before
+			s := rollup.Status(in)
+			if got := s.Clusters[0].Pods; got.Ready != 0 || got.Active != 0 || s.Summary.Pods != "0/4" {
+				t.Errorf("%s, %s: %s, %+v", state, name, s.Summary.Pods, got)
+			}
+		}
+	}
+}
+
+// Whoever is not chosen anew since it cannot be reached, or has a live run that is yet to end, is named all the same.
+func TestMembersOfARerun(t *testing.T) {
+	cases := map[string]struct {
+		members []rollup.Member
+		want    string
+	}{
+		"chosen":                               {[]rollup.Member{member("b", running), member("a", succeeded)}, "a, b"},
+		"ended, its member cannot be reached":  {[]rollup.Member{member("a", succeeded, lost, removed)}, "a"},
+		"live, its member cannot be reached":   {[]rollup.Member{member("a", running, lost, removed)}, "a"},
+		"live, and another one follows it":     {[]rollup.Member{member("a", running, removed), member("b", "")}, "a, b"},
+		"ended, on a member that was left out": {[]rollup.Member{member("a", succeeded, removed), member("b", "")}, "b"},
+	}
+	for name, c := range cases {
+		if got := rollup.Status(input(c.members...)).Summary.Members; got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
 	}
 }
 
