@@ -439,6 +439,22 @@ func TestNextTellsWhy(t *testing.T) {
 	}{
 		"how the Job ended": {runs.Input{Wanted: wanted(), Last: line("a", v1alpha1.RunRunning), Job: done}, "BackoffLimitExceeded: too many"},
 		"what holds it":     {runs.Input{Wanted: wanted(hold)}, "waiting for another member"},
+		"what has changed": {
+			runs.Input{Wanted: wanted(digest("2")), Last: line("a", v1alpha1.RunRunning), Job: job("a")},
+			"the MiniCluster has changed; the new run starts when the live one has ended (onChange: AfterCompletion)",
+		},
+		"that another run is asked for": {
+			runs.Input{Wanted: wanted(token("t")), Last: line("a", v1alpha1.RunRunning), Job: job("a")},
+			"another run is asked for (annotation minifleet.dev/rerun-at); the new run starts when the live one has ended (onChange: AfterCompletion)",
+		},
+		"that nothing follows while it is suspended": {
+			runs.Input{Wanted: wanted(token("t"), suspend), Last: line("a", v1alpha1.RunRunning), Job: job("a", suspended)},
+			"another run is asked for (annotation minifleet.dev/rerun-at); the new run starts when the live one has ended and spec.suspend is false",
+		},
+		"that nothing follows while it is held": {
+			runs.Input{Wanted: wanted(digest("2"), hold), Last: line("a", v1alpha1.RunRunning), Job: job("a")},
+			"the MiniCluster has changed; the live run goes on, and no other begins yet",
+		},
 		"which run is in the way": {
 			runs.Input{Wanted: wanted(), Last: line("b", v1alpha1.RunStarting), Job: job("x")},
 			"another run of this MiniCluster, x, is live on the member; this one starts when that has ended",

@@ -418,8 +418,27 @@ func outdatedLive(in *Input) (Step, bool) {
 	if in.Wanted.OnChange == v1alpha1.Replace {
 		return stop(v1alpha1.StopChanged, "stopped for a newer run (onChange: Replace)"), true
 	}
-	return Step{Action: Nothing, Reason: v1alpha1.ReasonWaitingForCompletion,
-		Message: "the MiniCluster has changed; the new run starts when the live one has ended (onChange: AfterCompletion)"}, true
+	return Step{Action: Nothing, Reason: v1alpha1.ReasonWaitingForCompletion, Message: in.outdated() + "; " + in.follows()}, true
+}
+
+// outdated says why a run is not for what is wanted now.
+func (in *Input) outdated() string {
+	if in.Last.Digest == in.Wanted.Digest {
+		return "another run is asked for (annotation " + v1alpha1.AnnotationRerunAt + ")"
+	}
+	return "the MiniCluster has changed"
+}
+
+// follows says when the run starts that follows an outdated one.
+func (in *Input) follows() string {
+	switch {
+	case in.Wanted.Hold != "":
+		return "the live run goes on, and no other begins yet" // why not is told elsewhere
+	case in.Wanted.Suspend:
+		return "the new run starts when the live one has ended and spec.suspend is false"
+	default:
+		return "the new run starts when the live one has ended (onChange: AfterCompletion)"
+	}
 }
 
 func createJob(in *Input) (Step, bool) {
