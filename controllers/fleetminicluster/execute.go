@@ -17,8 +17,8 @@ import (
 // outcome is what became of a step on a member.
 type outcome struct {
 	event   *plan.Event
-	started *batchv1.Job
-	removed bool // nothing is left there
+	started *batchv1.Job // created or released
+	removed bool         // nothing is left there
 	err     error
 }
 
@@ -82,8 +82,14 @@ func (c *reconciliation) performOn(ctx context.Context, t *plan.Target) (o outco
 			o.err = m.DeleteRun(ctx, t.Observed.Object)
 		}
 	case runs.Adjust:
-		action, message = "Adjust", describeAdjustment(t)
-		o.err = c.adjust(ctx, m, t)
+		var job *batchv1.Job
+		job, o.err = c.adjust(ctx, m, t)
+		switch {
+		case t.Step.Reason != v1alpha1.ReasonRunStarted:
+			action, message = "Adjust", describeAdjustment(t)
+		case o.err == nil:
+			o.started = job // which is told when the ledger has it
+		}
 	case runs.Cleanup:
 		if o.err = c.putOnRecord(ctx, t); o.err == nil {
 			o.removed, o.err = c.cleanup(ctx, m, c.snapshot.Object, c.round.Ledger)
@@ -98,18 +104,17 @@ func (c *reconciliation) performOn(ctx context.Context, t *plan.Target) (o outco
 
 // adjust sets size and suspension of a Job, or releases one that an earlier reconciliation could not release any more.
 // That has made no pod, so that any pod of its run is of a Job that was deleted.
-func (c *reconciliation) adjust(ctx context.Context, m *clusters.Member, t *plan.Target) error {
+func (c *reconciliation) adjust(ctx context.Context, m *clusters.Member, t *plan.Target) (*batchv1.Job, error) {
 	if job := t.Observed.Job; job.Unreleased {
 		pod, err := m.PodOfRun(ctx, keyOn(m, c.snapshot.Object), job.RunID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if pod != "" {
-			return &podLeftError{pod}
+			return nil, &podLeftError{pod}
 		}
 	}
-	_, err := m.AdjustRun(ctx, t.Observed.Object, t.Size, c.decision.Wanted.Suspend)
-	return err
+	return m.AdjustRun(ctx, t.Observed.Object, t.Size, c.decision.Wanted.Suspend)
 }
 
 func describeAdjustment(t *plan.Target) string {
@@ -118,8 +123,6 @@ func describeAdjustment(t *plan.Target) string {
 		return "suspended; its pods end"
 	case v1alpha1.ReasonResumed:
 		return "resumed"
-	case v1alpha1.ReasonRunStarted:
-		return "released: its pods are made now"
 	default:
 		return fmt.Sprintf("resized from %d to %d pods", t.Observed.Job.Size, t.Size)
 	}

@@ -292,6 +292,12 @@ func (w *RunWrapper) Stopped(why v1alpha1.StopReason) *RunWrapper {
 	return w
 }
 
+// Created says that its Job was seen.
+func (w *RunWrapper) Created() *RunWrapper {
+	w.JobUID = types.UID("job-" + w.ID)
+	return w
+}
+
 // Lost is since when nothing was heard of it.
 func (w *RunWrapper) Lost(since time.Duration) *RunWrapper {
 	w.LostTime = at(since)

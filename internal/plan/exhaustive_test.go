@@ -35,6 +35,7 @@ var connections = map[string]func() []*MemberWrapper{
 var lines = map[string]*RunWrapper{
 	"none":                 nil,
 	"starting":             MakeRun("aa", "alpine", v1alpha1.RunStarting),
+	"to be released":       MakeRun("aa", "alpine", v1alpha1.RunStarting).Created(),
 	"running":              MakeRun("aa", "alpine", v1alpha1.RunRunning),
 	"running, lost":        MakeRun("aa", "alpine", v1alpha1.RunRunning).Lost(0),
 	"stopping, lost":       MakeRun("aa", "alpine", v1alpha1.RunStopping).Stopped(v1alpha1.StopLost),

@@ -19,8 +19,7 @@ func (r *Round) record(s *Snapshot, d *Decision) {
 	for i := range r.Targets {
 		t := &r.Targets[i]
 		last := r.Ledger.Last(t.Name)
-		if t.Reachable() && t.seenStarted(last) {
-			r.started(t, last)
+		if t.Reachable() && t.seenCreated(last) && r.created(t, last) {
 			continue
 		}
 		if !t.acts() {
@@ -152,8 +151,8 @@ func (r *Round) keep(t *Target, last *v1alpha1.Run) {
 	r.tell(normal, t.Step.Reason, "Observe", t.Name, kept.ID, fmt.Sprintf("%s: run %s%s: %s", t.Name, kept.ID, was, t.Step.Message))
 }
 
-// seenStarted says whether a run's Job is there, of which the ledger says that it is about to be created.
-func (t *Target) seenStarted(last *v1alpha1.Run) bool {
+// seenCreated says whether a run's Job is there, of which the ledger says that it is about to be created or released.
+func (t *Target) seenCreated(last *v1alpha1.Run) bool {
 	switch t.Step.Action {
 	case runs.Begin, runs.Adopt, runs.Finish, runs.Stop, runs.Keep:
 		return false
@@ -161,12 +160,26 @@ func (t *Target) seenStarted(last *v1alpha1.Run) bool {
 	return last != nil && last.State == v1alpha1.RunStarting && t.Observed != nil && t.Observed.Job != nil && t.Observed.Job.RunID == last.ID
 }
 
-func (r *Round) started(t *Target, last *v1alpha1.Run) {
+// created notes that a run's Job is there, and says whether the ledger did not have that yet. A run has started when its
+// Job is released, which the member may refuse. Before that is asked for, the ledger has the Job's UID: should the Job
+// vanish, it may have run.
+func (r *Round) created(t *Target, last *v1alpha1.Run) bool {
 	run, job := *last, t.Observed.Object
-	run.State, run.JobUID = v1alpha1.RunRunning, job.UID
+	switch {
+	case !t.Observed.Job.Unreleased:
+		run.State, run.JobUID = v1alpha1.RunRunning, job.UID
+		r.tell(normal, v1alpha1.ReasonRunStarted, "Start", t.Name, run.ID, fmt.Sprintf("%s: run %s started as Job %s/%s", t.Name, run.ID, job.Namespace, job.Name))
+	case last.JobUID == "":
+		run.JobUID = job.UID
+	default:
+		return false
+	}
 	r.replace(run)
-	r.tell(normal, v1alpha1.ReasonRunStarted, "Start", t.Name, run.ID, fmt.Sprintf("%s: run %s started as Job %s/%s", t.Name, run.ID, job.Namespace, job.Name))
+	return true
 }
+
+// hasJob says whether the Job of a run was created, as far as the ledger knows.
+func hasJob(run *v1alpha1.Run) bool { return run.State != v1alpha1.RunStarting || run.JobUID != "" }
 
 func (r *Round) tell(kind, reason, action, member, run, message string) {
 	r.Events = append(r.Events, Event{kind, reason, action, member, run, message})

@@ -24,7 +24,7 @@ func (r *Round) Repairable(s *Snapshot, d *Decision, t *Target) bool {
 	if is, _ := expired(s.Object, &d.Wanted, last, s.Now); is {
 		return false
 	}
-	return last.State != v1alpha1.RunStarting && last.State != v1alpha1.RunStopping && !d.overridden(t.Name)
+	return hasJob(last) && last.State != v1alpha1.RunStopping && !d.overridden(t.Name)
 }
 
 // overridden says that the overrides for a member are no longer those that its run began with.
@@ -99,7 +99,7 @@ func (t *Target) FollowsReferences() bool { return !t.Done && t.Failure() == nil
 // UsesReferences says whether the run on a member has got everything that it needs, and has not ended.
 func (r *Round) UsesReferences(d *Decision, t *Target) bool {
 	last := r.Ledger.Last(t.Name)
-	return last != nil && !last.State.Ended() && last.State != v1alpha1.RunStarting && d.Wanted.IsCurrent(last)
+	return last != nil && !last.State.Ended() && hasJob(last) && d.Wanted.IsCurrent(last)
 }
 
 // Spec is the MiniCluster to render for a member. An override that is wrong starts nothing; what it is wrong for has

@@ -124,7 +124,7 @@ func gangOfJob(job *batchv1.Job, services *corev1.Pod) fit.Gang {
 func (v *Variants) recorded(ds []v1alpha1.ClusterDecision, ledger runs.Ledger, wanted runs.Wanted) []v1alpha1.ClusterDecision {
 	for i := range ds {
 		last := ledger.Last(ds[i].Name)
-		if wanted.IsCurrent(last) && last.State != v1alpha1.RunStarting {
+		if wanted.IsCurrent(last) && hasJob(last) {
 			continue
 		}
 		if variant := v.For(ds[i].Name); variant.Err == nil {

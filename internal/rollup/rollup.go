@@ -224,7 +224,7 @@ func runHealth(in Input, m Member) v1alpha1.HealthStatus {
 		return v1alpha1.Degraded
 	case m.Lost != nil:
 		return v1alpha1.HealthUnknown
-	case m.Job != nil && m.Job.Suspended && !m.Job.Unreleased:
+	case m.Job != nil && m.Job.Suspended && (!m.Job.Unreleased || in.Wanted.Suspend):
 		return v1alpha1.Suspended
 	default:
 		return v1alpha1.Progressing

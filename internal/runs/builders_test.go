@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/runs"
@@ -60,6 +61,7 @@ func succeeded(j *runs.Job) { j.Finished, j.Succeeded = true, true }
 func failed(j *runs.Job)    { j.Finished = true }
 func deleting(j *runs.Job)  { j.Deleting = true }
 func suspended(j *runs.Job) { j.Suspended, j.SuspendedByUs = true, true }
+func heldBack(j *runs.Job)  { suspended(j); j.Unreleased = true }
 func queued(j *runs.Job)    { j.Suspended = true }
 
 func endedIn(last *v1alpha1.Run, ids ...string) func(string) bool {
@@ -70,6 +72,12 @@ func endedIn(last *v1alpha1.Run, ids ...string) func(string) bool {
 
 func stopped(why v1alpha1.StopReason, r *v1alpha1.Run) *v1alpha1.Run {
 	r.Stop = why
+	return r
+}
+
+// created is a run whose Job was seen.
+func created(uid types.UID, r *v1alpha1.Run) *v1alpha1.Run {
+	r.JobUID = uid
 	return r
 }
 

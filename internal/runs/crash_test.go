@@ -283,7 +283,7 @@ func TestJobsDeletedByOthersAreNotRepeated(t *testing.T) {
 	s := story{wanted()}
 	s.explore(t, faults{deletedByOthers: true}, func(w *world) {
 		last := w.last()
-		if last == nil || last.State != v1alpha1.RunRunning && !last.State.Ended() {
+		if last == nil || last.JobUID == "" && !last.State.Ended() {
 			return
 		}
 		before := w.created[last.ID]

@@ -101,7 +101,9 @@ func everyLast() []*v1alpha1.Run {
 	byUser.Stop = v1alpha1.StopCancelled
 	withJob := line("a", v1alpha1.RunRunning)
 	withJob.JobUID = "first"
-	out = append(out, lost, byUser, withJob)
+	created := line("a", v1alpha1.RunStarting)
+	created.JobUID = "first"
+	out = append(out, lost, byUser, withJob, created)
 	for _, state := range []v1alpha1.RunState{v1alpha1.RunSucceeded, v1alpha1.RunFailed, v1alpha1.RunCancelled} {
 		said := line("a", state) // or so somebody has made the ledger say
 		said.JobUID = "first"
@@ -183,9 +185,9 @@ func TestNextExhaustively(t *testing.T) {
 		"no run begins on a member that is not chosen, while suspended, or while held": func(s situation, n runs.Step) bool {
 			return n.Action != runs.Begin || s.wanted.Chosen && !s.wanted.Suspend && s.wanted.Hold == ""
 		},
-		"a Job is created only for a line that says Starting, is current, chosen, and has no Job": func(s situation, n runs.Step) bool {
+		"a Job is created only for a line that says Starting, is current, chosen, and never had a Job": func(s situation, n runs.Step) bool {
 			return n.Action != runs.Create ||
-				s.job == nil && s.last != nil && s.last.State == v1alpha1.RunStarting && s.wanted.IsCurrent(s.last) && s.wanted.Chosen
+				s.job == nil && s.last != nil && s.last.State == v1alpha1.RunStarting && s.last.JobUID == "" && s.wanted.IsCurrent(s.last) && s.wanted.Chosen
 		},
 		"a live Job is deleted only if its run is over, or outdated and to be replaced": func(s situation, n runs.Step) bool {
 			return n.Action != runs.DeleteJob || !s.jobLive() || s.jobEnded() ||

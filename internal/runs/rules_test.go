@@ -60,6 +60,14 @@ func TestNext(t *testing.T) {
 			wanted(removed), line("a", v1alpha1.RunRunning), nil, nil,
 			runs.Finish, v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted,
 		},
+		"its Job was deleted by somebody before it was seen released": {
+			wanted(), created("uid-a", line("a", v1alpha1.RunStarting)), nil, nil,
+			runs.Finish, v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted,
+		},
+		"its Job is to be released": {
+			wanted(), created("uid-a", line("a", v1alpha1.RunStarting)), nil, job("a", heldBack),
+			runs.Adjust, "", v1alpha1.ReasonRunStarted,
+		},
 		"its Job was deleted for a newer run": {
 			wanted(digest("2"), replace), line("a", v1alpha1.RunStopping), nil, nil,
 			runs.Finish, v1alpha1.RunReplaced, v1alpha1.ReasonRunReplaced,

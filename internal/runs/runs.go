@@ -267,7 +267,8 @@ func orphanPod(in *Input) (Step, bool) {
 }
 
 func jobVanished(in *Input) (Step, bool) {
-	if !in.live() || in.Job != nil || in.Last.State == v1alpha1.RunStarting {
+	// The ledger has the UID of a Job before that is asked to be released: it may have run.
+	if !in.live() || in.Job != nil || in.Last.State == v1alpha1.RunStarting && in.Last.JobUID == "" {
 		return Step{}, false
 	}
 	switch {

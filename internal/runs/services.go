@@ -20,7 +20,7 @@ func ServicesDue(last *v1alpha1.Run, job *Job) Services {
 	switch {
 	case last == nil || last.State.Ended():
 		return ServicesOff
-	case last.State == v1alpha1.RunStarting || job == nil:
+	case last.State == v1alpha1.RunStarting && last.JobUID == "" || job == nil:
 		return ServicesKept // what they are for is about to be created, or its end is about to be recorded
 	case job.RunID != last.ID || job.Finished || job.Deleting || job.Suspended:
 		return ServicesOff

@@ -9,6 +9,8 @@ import (
 
 func TestServicesDue(t *testing.T) {
 	run := func(state v1alpha1.RunState) *v1alpha1.Run { return &v1alpha1.Run{ID: "a", State: state} }
+	created := run(v1alpha1.RunStarting)
+	created.JobUID = "first"
 	tests := map[string]struct {
 		last *v1alpha1.Run
 		job  *runs.Job
@@ -18,6 +20,7 @@ func TestServicesDue(t *testing.T) {
 		"a run that has ended":             {run(v1alpha1.RunSucceeded), &runs.Job{RunID: "a", Finished: true}, runs.ServicesOff},
 		"a run that was replaced":          {run(v1alpha1.RunReplaced), nil, runs.ServicesOff},
 		"a run about to start":             {run(v1alpha1.RunStarting), nil, runs.ServicesKept},
+		"a run to be released":             {created, &runs.Job{RunID: "a", Suspended: true, Unreleased: true}, runs.ServicesOff},
 		"a live run":                       {run(v1alpha1.RunRunning), &runs.Job{RunID: "a"}, runs.ServicesOn},
 		"a run that is being stopped":      {run(v1alpha1.RunStopping), &runs.Job{RunID: "a", Deleting: true}, runs.ServicesOff},
 		"a suspended run":                  {run(v1alpha1.RunRunning), &runs.Job{RunID: "a", Suspended: true}, runs.ServicesOff},

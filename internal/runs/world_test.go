@@ -137,7 +137,14 @@ func (w *world) record(wanted runs.Wanted) bool {
 		if last == nil || last.State != v1alpha1.RunStarting || w.job == nil || w.job.RunID != last.ID {
 			return false
 		}
-		set(v1alpha1.RunRunning)
+		switch {
+		case !w.job.Unreleased:
+			set(v1alpha1.RunRunning)
+		case last.JobUID == "":
+			set(v1alpha1.RunStarting)
+		default:
+			return false
+		}
 		w.last().JobUID = types.UID(w.job.UID)
 	}
 	return true

@@ -1,0 +1,63 @@
+package plan_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/plan"
+	"github.com/minifleet/minifleet/internal/queue"
+	"github.com/minifleet/minifleet/internal/rollup"
+	"github.com/minifleet/minifleet/internal/runs"
+)
+
+// A run has started when its Job is released. Before that is asked for, the ledger has the Job's UID.
+func TestStarted(t *testing.T) {
+	type outcome struct {
+		State  v1alpha1.RunState
+		JobUID string
+		Told   []string
+		Due    runs.Action // on the member, once the ledger is written
+	}
+	starting := func() *RunWrapper { return MakeRun("aa", "alpine", v1alpha1.RunStarting) }
+	cases := map[string]struct {
+		run     *RunWrapper
+		job     *plan.Observation
+		refused bool
+		want    outcome
+	}{
+		"no Job":                      {starting(), none(), false, outcome{State: v1alpha1.RunStarting, Due: runs.Create}},
+		"created, not released":       {starting(), MakeJob("aa").Unreleased().Observation(), false, outcome{State: v1alpha1.RunStarting, JobUID: "job-aa"}},
+		"noted, to be released":       {starting().Created(), MakeJob("aa").Unreleased().Observation(), false, outcome{State: v1alpha1.RunStarting, JobUID: "job-aa", Due: runs.Adjust}},
+		"the release is refused":      {starting().Created(), MakeJob("aa").Unreleased().Observation(), true, outcome{State: v1alpha1.RunStarting, JobUID: "job-aa"}},
+		"released":                    {starting().Created(), MakeJob("aa").Observation(), false, outcome{State: v1alpha1.RunRunning, JobUID: "job-aa", Told: []string{v1alpha1.ReasonRunStarted}}},
+		"released before it was seen": {starting(), MakeJob("aa").Observation(), false, outcome{State: v1alpha1.RunRunning, JobUID: "job-aa", Told: []string{v1alpha1.ReasonRunStarted}}},
+		"deleted by somebody":         {starting().Created(), none(), false, outcome{State: v1alpha1.RunFailed, JobUID: "job-aa", Told: []string{v1alpha1.ReasonJobDeleted}}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := MakeSnapshot(MakeObject("run").Runs(c.run).Placed("alpine").Obj(), MakeMember("alpine"))
+			anyRoom(s)
+			s.Queue.Reserved["alpine"] = queue.Reservation{Run: "aa", Gang: gang(2)}
+			observed(s, "alpine", c.job)
+			if c.refused {
+				fact(s, "alpine", func(f *plan.Facts) {
+					f.Failed, f.Done = &rollup.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: "no"}, true
+				})
+			}
+			round := next(t, s, decided(t, s))
+			last := round.Ledger.Last("alpine")
+			got := outcome{State: last.State, JobUID: string(last.JobUID)}
+			for _, e := range round.Events {
+				got.Told = append(got.Told, e.Reason)
+			}
+			if due := round.Due(); len(due) > 0 && len(round.Changed) == 0 {
+				got.Due = due[0].Step.Action
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
