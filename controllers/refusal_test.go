@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -132,5 +134,27 @@ var _ = Describe("A member that refuses", func() {
 		Eventually(func() string { return w.lineOnA(ctx, "denied").Message }).Should(ContainSubstring("the site forbids ConfigMaps"))
 		Eventually(w.line).WithArguments(ctx, "refused").Should(Equal("True Synced Synced Progressing 2/2"))
 		Expect(w.readyMessage(ctx, "denied")).To(ContainSubstring("the site forbids ConfigMaps"))
+	})
+
+	It("to have a Job released has not started its run", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		g := newAPIProxy(labs.Cluster("alpine"))
+		w.register(ctx, "a", g.kubeconfig())
+		g.answer(func(req *http.Request) *http.Response {
+			if req.Method != http.MethodPatch || !strings.Contains(req.URL.Path, "/namespaces/"+w.name+"/jobs/") {
+				return nil
+			}
+			return refusal(req, http.StatusForbidden, nil)
+		})
+		w.run(ctx, "unreleased", held)
+		Eventually(w.line).WithArguments(ctx, "unreleased").Should(Equal("False ApplyFailed OutOfSync Degraded 0/1"))
+		Eventually(func() types.UID { return w.get(ctx, "unreleased").Status.Runs[0].JobUID }).ShouldNot(BeEmpty())
+		Expect(w.get(ctx, "unreleased").Status.Runs[0].State).To(Equal(v1alpha1.RunStarting))
+		Expect(w.events(ctx, "unreleased")).NotTo(ContainElement("RunStarted"))
+		g.answer(nil)
+		Eventually(w.line).WithArguments(ctx, "unreleased").WithTimeout(60 * time.Second).Should(Equal("True Synced Synced Progressing 1/1"))
+		Expect(w.get(ctx, "unreleased").Status.Runs[0].State).To(Equal(v1alpha1.RunRunning))
+		Eventually(w.events).WithArguments(ctx, "unreleased").Should(ContainElement("RunStarted"))
+		Expect(jobsMade("alpine", w.name)).To(Equal(1))
 	})
 })
