@@ -224,10 +224,13 @@ type Run struct {
 	// Stop says why the run was stopped, or is about to be.
 	// +optional
 	Stop StopReason `json:"stop,omitempty"`
-	// RunningTime is when all of its pods (minSize of them, where that is set) were first seen running. It is
-	// taken away when the run is suspended.
+	// RunningTime is when all of its pods (minSize of them, where that is set) were first seen running.
 	// +optional
 	RunningTime *metav1.Time `json:"runningTime,omitempty"`
+	// SuspendedTime is when a run whose pods had been running was suspended, by MiniFleet or by the member. It is
+	// taken away when they are seen running again.
+	// +optional
+	SuspendedTime *metav1.Time `json:"suspendedTime,omitempty"`
 	// PendingSince is since when a run that has begun is live without a pod that runs: its nodes are lost, or the
 	// member has put it back into a queue. One that has not begun is pending since StartTime.
 	// +optional

@@ -889,6 +889,10 @@ func (in *Run) DeepCopyInto(out *Run) {
 		in, out := &in.RunningTime, &out.RunningTime
 		*out = (*in).DeepCopy()
 	}
+	if in.SuspendedTime != nil {
+		in, out := &in.SuspendedTime, &out.SuspendedTime
+		*out = (*in).DeepCopy()
+	}
 	if in.PendingSince != nil {
 		in, out := &in.PendingSince, &out.PendingSince
 		*out = (*in).DeepCopy()

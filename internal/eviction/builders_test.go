@@ -50,6 +50,11 @@ func begun(seconds int) func(*v1alpha1.Run) {
 	return func(r *v1alpha1.Run) { r.RunningTime = since(seconds) }
 }
 
+// paused says when it was suspended, its pods not having run since.
+func paused(seconds int) func(*v1alpha1.Run) {
+	return func(r *v1alpha1.Run) { r.SuspendedTime = since(seconds) }
+}
+
 // pending says since when no pod runs.
 func pending(seconds int) func(*v1alpha1.Run) {
 	return func(r *v1alpha1.Run) { r.PendingSince = since(seconds) }

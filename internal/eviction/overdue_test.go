@@ -134,7 +134,7 @@ func newWorld() *world {
 		proofs:    []*eviction.Proof{nil, {Failed: true}},
 	}
 	for _, state := range []v1alpha1.RunState{v1alpha1.RunStarting, v1alpha1.RunRunning, v1alpha1.RunStopping, v1alpha1.RunSucceeded} {
-		w.runs = append(w.runs, run("a", state), run("a", state, begun(3)), run("a", state, pending(5)), run("a", state, begun(3), pending(5)))
+		w.runs = append(w.runs, run("a", state), run("a", state, begun(3)), run("a", state, pending(5)), run("a", state, begun(3), pending(5)), run("a", state, begun(3), paused(4)), run("a", state, begun(3), paused(4), pending(5)))
 	}
 	w.runs = append(w.runs, run("a", v1alpha1.RunRunning, func(r *v1alpha1.Run) { r.StartTime = nil }))
 	w.jobs = []*runs.Job{
@@ -226,7 +226,7 @@ func wrongEviction(in eviction.Pending, got eviction.Verdict, now time.Time) str
 		return "evicted though the cache shows nothing"
 	case got.Evict.Stop != v1alpha1.StopLost && got.Evict.Stop != v1alpha1.StopNotStarted:
 		return "evicted for another reason"
-	case (got.Evict.Stop == v1alpha1.StopLost) != (in.Run.RunningTime != nil && in.Run.State == v1alpha1.RunRunning):
+	case (got.Evict.Stop == v1alpha1.StopLost) != (in.Run.RunningTime != nil && in.Run.SuspendedTime == nil && in.Run.State == v1alpha1.RunRunning):
 		return "evicted for the wrong reason"
 	case patience == 0:
 		return "evicted without end of patience"
@@ -246,7 +246,7 @@ func idle(run *v1alpha1.Run, j *runs.Job) bool {
 	if j.RunID != run.ID || j.Finished || j.Deleting || j.SuspendedByUs {
 		return false
 	}
-	return j.Pods.Ready == 0 || run.RunningTime == nil && j.Pods.Ready < j.Size
+	return j.Pods.Ready == 0 || (run.RunningTime == nil || run.SuspendedTime != nil) && j.Pods.Ready < j.Size
 }
 
 // wrongQuestion says what is wrong with asking the member; nothing, if it is right.

@@ -33,7 +33,8 @@ func (r *Round) track(s *Snapshot, t *Target, last *v1alpha1.Run) {
 		job = t.Observed.Job
 	}
 	run := runs.Track(*last, job, quorum(s.Object), timeOf(s))
-	if !run.LostTime.Equal(last.LostTime) || !run.RunningTime.Equal(last.RunningTime) || !run.PendingSince.Equal(last.PendingSince) {
+	if !run.LostTime.Equal(last.LostTime) || !run.RunningTime.Equal(last.RunningTime) ||
+		!run.SuspendedTime.Equal(last.SuspendedTime) || !run.PendingSince.Equal(last.PendingSince) {
 		r.Ledger = replaceLast(r.Ledger, run)
 	}
 }

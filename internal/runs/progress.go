@@ -19,22 +19,19 @@ func Running(j *Job, quorum int32) bool {
 	return j.Pods.Ready+j.Pods.Succeeded+j.Pods.Failed >= max(need, 1)
 }
 
-// Track returns a run with the times at which its pods began to run, and since when none does any more, as its
-// Job tells them now. A Job that is another run's, or is at its end, tells nothing.
+// Track returns a run with the times at which its pods began to run and at which it was suspended, and since when none
+// of them runs any more, as its Job tells them now. A Job that is another run's, or is at its end, tells nothing.
 func Track(run v1alpha1.Run, j *Job, quorum int32, now *metav1.Time) v1alpha1.Run {
 	if run.State != v1alpha1.RunRunning || !tells(&run, j) {
 		return run
 	}
 	run.LostTime = nil // it is seen to go on
 	switch {
-	case j.SuspendedByUs:
-		run.RunningTime, run.PendingSince = nil, nil
-	case j.Suspended && run.RunningTime != nil: // back in a queue on the member, say
-		run.RunningTime, run.PendingSince = nil, now
 	case j.Suspended:
-	case run.RunningTime == nil:
+		return suspend(run, j, now)
+	case waits(&run):
 		if Running(j, quorum) {
-			run.RunningTime, run.PendingSince = now, nil
+			run.RunningTime, run.SuspendedTime, run.PendingSince = first(run.RunningTime, now), nil, nil
 		}
 	case j.Pods.Ready > 0 || j.Pods.Succeeded >= j.Size:
 		run.PendingSince = nil
@@ -42,6 +39,32 @@ func Track(run v1alpha1.Run, j *Job, quorum int32, now *metav1.Time) v1alpha1.Ru
 		run.PendingSince = now
 	}
 	return run
+}
+
+// suspend is a run whose Job is suspended. One that is back in a queue on the member is pending there; one that
+// MiniFleet has suspended is not.
+func suspend(run v1alpha1.Run, j *Job, now *metav1.Time) v1alpha1.Run {
+	again := !waits(&run)
+	if again {
+		run.SuspendedTime = now
+	}
+	switch {
+	case j.SuspendedByUs:
+		run.PendingSince = nil
+	case again:
+		run.PendingSince = now
+	}
+	return run
+}
+
+// waits says whether a run waits for its pods to run, the first time or since it was suspended.
+func waits(run *v1alpha1.Run) bool { return run.RunningTime == nil || run.SuspendedTime != nil }
+
+func first(a, b *metav1.Time) *metav1.Time {
+	if a != nil {
+		return a
+	}
+	return b
 }
 
 // tells says whether a Job tells how a run gets on.
@@ -91,11 +114,11 @@ func (p Patience) refused(run *v1alpha1.Run) *Stuck {
 
 func (p Patience) idle(run *v1alpha1.Run, j *Job, quorum int32) *Stuck {
 	switch {
-	case run.RunningTime == nil && p.Pending > 0 && !Running(j, quorum):
+	case waits(run) && p.Pending > 0 && !Running(j, quorum):
 		since := latest(run.StartTime, j.StartTime, run.PendingSince) // it may have been resumed, or queued again
 		fact := fmt.Sprintf("%d of %d pods ran after %s (pendingTimeout)", j.Pods.Ready+j.Pods.Succeeded, j.Size, p.Pending)
 		return &Stuck{v1alpha1.StopNotStarted, "withdrawn: " + fact, fact, since.Add(p.Pending), p.Pending}
-	case run.RunningTime != nil && run.PendingSince != nil && p.Lost > 0 && j.Pods.Ready == 0:
+	case !waits(run) && run.PendingSince != nil && p.Lost > 0 && j.Pods.Ready == 0:
 		fact := fmt.Sprintf("it had begun, and for %s no pod of it ran (failover)", p.Lost)
 		return &Stuck{v1alpha1.StopLost, "lost with its nodes: " + fact, fact, run.PendingSince.Add(p.Lost), p.Lost}
 	default:

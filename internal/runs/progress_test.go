@@ -23,6 +23,12 @@ func times(running, pending, lost *metav1.Time) v1alpha1.Run {
 	return *r
 }
 
+// suspendedAt is a run that was suspended, and whose pods have not been seen running since.
+func suspendedAt(suspended *metav1.Time, r v1alpha1.Run) v1alpha1.Run {
+	r.SuspendedTime = suspended
+	return r
+}
+
 func pods(ready, succeeded, failed int32) func(*runs.Job) {
 	return func(j *runs.Job) {
 		j.Pods = v1alpha1.PodCounts{Desired: j.Size, Ready: ready, Succeeded: succeeded, Failed: failed}
@@ -52,11 +58,18 @@ func TestTrack(t *testing.T) {
 		"still none":                         {times(at(3), at(5), nil), job("a", pods(0, 1, 0)), 0, times(at(3), at(5), nil)},
 		"one again":                          {times(at(3), at(5), nil), job("a", pods(1, 0, 0)), 0, times(at(3), nil, nil)},
 		"all have succeeded":                 {times(at(3), nil, nil), job("a", pods(0, 2, 0)), 0, times(at(3), nil, nil)},
-		"suspended":                          {times(at(3), at(5), nil), job("a", suspended, pods(0, 0, 0)), 0, times(nil, nil, nil)},
+		"suspended":                          {times(at(3), nil, nil), job("a", suspended, pods(0, 0, 0)), 0, suspendedAt(at(9), times(at(3), nil, nil))},
+		"suspended before it ran":            {times(nil, nil, nil), job("a", suspended, pods(0, 0, 0)), 0, times(nil, nil, nil)},
+		"suspended while none ran":           {times(at(3), at(5), nil), job("a", suspended, pods(0, 0, 0)), 0, suspendedAt(at(9), times(at(3), nil, nil))},
+		"still suspended":                    {suspendedAt(at(7), times(at(3), nil, nil)), job("a", suspended, pods(0, 0, 0)), 0, suspendedAt(at(7), times(at(3), nil, nil))},
+		"suspended while queued again":       {suspendedAt(at(7), times(at(3), at(7), nil)), job("a", suspended, pods(0, 0, 0)), 0, suspendedAt(at(7), times(at(3), nil, nil))},
+		"resumed, without pods":              {suspendedAt(at(7), times(at(3), nil, nil)), job("a", pods(0, 0, 0)), 0, suspendedAt(at(7), times(at(3), nil, nil))},
+		"resumed, with some pods":            {suspendedAt(at(7), times(at(3), nil, nil)), job("a", pods(1, 0, 0)), 0, suspendedAt(at(7), times(at(3), nil, nil))},
+		"resumed, with all pods":             {suspendedAt(at(7), times(at(3), nil, nil)), job("a", pods(2, 0, 0)), 0, times(at(3), nil, nil)},
 		"queued by the member":               {times(nil, nil, nil), job("a", queued, pods(0, 0, 0)), 0, times(nil, nil, nil)},
-		"queued by the member again":         {times(at(3), nil, nil), job("a", queued, pods(0, 0, 0)), 0, times(nil, at(9), nil)},
-		"still queued again":                 {times(nil, at(5), nil), job("a", queued, pods(0, 0, 0)), 0, times(nil, at(5), nil)},
-		"released by the queue":              {times(nil, at(5), nil), job("a", pods(2, 0, 0)), 0, times(at(9), nil, nil)},
+		"queued by the member again":         {times(at(3), nil, nil), job("a", queued, pods(0, 0, 0)), 0, suspendedAt(at(9), times(at(3), at(9), nil))},
+		"still queued again":                 {suspendedAt(at(5), times(at(3), at(5), nil)), job("a", queued, pods(0, 0, 0)), 0, suspendedAt(at(5), times(at(3), at(5), nil))},
+		"released by the queue":              {suspendedAt(at(5), times(at(3), at(5), nil)), job("a", pods(2, 0, 0)), 0, times(at(3), nil, nil)},
 		"heard of again":                     {times(at(3), nil, at(4)), job("a", pods(2, 0, 0)), 0, times(at(3), nil, nil)},
 		"not there":                          {times(at(3), nil, at(4)), nil, 0, times(at(3), nil, at(4))},
 		"another run's":                      {times(at(3), nil, at(4)), job("b", pods(0, 0, 0)), 0, times(at(3), nil, at(4))},
@@ -88,7 +101,10 @@ func TestStuck(t *testing.T) {
 	}{
 		"no pods yet":                         {times(nil, nil, nil), job("a", pods(0, 0, 0)), 0, both, v1alpha1.StopNotStarted, at(10)},
 		"not all":                             {times(nil, nil, nil), job("a", pods(1, 0, 0)), 0, both, v1alpha1.StopNotStarted, at(10)},
-		"not all, since it was resumed":       {times(nil, nil, nil), job("a", resumed, pods(1, 0, 0)), 0, both, v1alpha1.StopNotStarted, at(40)},
+		"not all, since it was resumed":       {suspendedAt(at(7), times(at(3), nil, nil)), job("a", resumed, pods(1, 0, 0)), 0, both, v1alpha1.StopNotStarted, at(40)},
+		"none, since it was resumed":          {suspendedAt(at(7), times(at(3), nil, nil)), job("a", resumed, pods(0, 0, 0)), 0, both, v1alpha1.StopNotStarted, at(40)},
+		"all, since it was resumed":           {suspendedAt(at(7), times(at(3), nil, nil)), job("a", resumed, pods(2, 0, 0)), 0, both, "", nil},
+		"resumed before it ever ran":          {times(nil, nil, nil), job("a", resumed, pods(1, 0, 0)), 0, both, v1alpha1.StopNotStarted, at(40)},
 		"enough":                              {times(nil, nil, nil), job("a", pods(1, 0, 0)), 1, both, "", nil},
 		"no pods yet, and all the time":       {times(nil, nil, nil), job("a", pods(0, 0, 0)), 0, runs.Patience{Lost: time.Second}, "", nil},
 		"none any more":                       {times(at(3), at(5), nil), job("a", pods(0, 1, 0)), 0, both, v1alpha1.StopLost, at(25)},
@@ -96,9 +112,9 @@ func TestStuck(t *testing.T) {
 		"one again, not recorded":             {times(at(3), at(5), nil), job("a", pods(1, 0, 0)), 0, both, "", nil},
 		"all again, not recorded":             {times(nil, nil, nil), job("a", pods(2, 0, 0)), 0, both, "", nil},
 		"running":                             {times(at(3), nil, nil), job("a", pods(1, 0, 0)), 0, both, "", nil},
-		"suspended":                           {times(nil, nil, nil), job("a", suspended), 0, both, "", nil},
+		"suspended":                           {suspendedAt(at(7), times(at(3), nil, nil)), job("a", suspended), 0, both, "", nil},
 		"queued by the member":                {times(nil, nil, nil), job("a", queued), 0, both, v1alpha1.StopNotStarted, at(10)},
-		"queued by the member again":          {times(nil, at(7), nil), job("a", queued), 0, both, v1alpha1.StopNotStarted, at(17)},
+		"queued by the member again":          {suspendedAt(at(7), times(at(3), at(7), nil)), job("a", queued), 0, both, v1alpha1.StopNotStarted, at(17)},
 		"being deleted":                       {times(nil, nil, nil), job("a", deleting), 0, both, "", nil},
 		"finished":                            {times(nil, nil, nil), job("a", failed), 0, both, "", nil},
 		"not there":                           {times(nil, nil, nil), nil, 0, both, "", nil},
