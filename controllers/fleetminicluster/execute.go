@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
@@ -54,6 +55,8 @@ func (c *reconciliation) conclude(t *plan.Target, o *outcome) error {
 			f.Step = &runs.Step{Action: runs.Nothing}
 		case errors.Is(o.err, errStale):
 			failed = o.err
+		case step.Action == runs.Adjust && apierrors.IsConflict(o.err):
+			c.requeueAfter(plan.Soon) // another Job has the name by now, which the cache is about to show
 		case errors.As(o.err, &unfinished):
 			f.Step = &runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonDeleting, Message: unfinished.Error()}
 		case o.err != nil:

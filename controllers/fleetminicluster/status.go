@@ -2,9 +2,11 @@ package fleetminicluster
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -26,6 +28,10 @@ func (c *reconciliation) writeStatus(ctx context.Context) error {
 	c.expectations.Writing(c.key())
 	if err := c.Client.Status().Update(ctx, object); err != nil {
 		c.expectations.Wrote(c.key(), "")
+		object.Status = before // nothing that follows may take it for written
+		if apierrors.IsConflict(err) {
+			err = fmt.Errorf("%w: %w", errStale, err)
+		}
 		return err
 	}
 	if c.expectations.Wrote(c.key(), object.ResourceVersion) {

@@ -112,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	if source.Spec.Suspend {
-		return reconcile.Result{}, r.reportSuspended(ctx, source)
+		return retry.OnConflict(r.reportSuspended(ctx, source))
 	}
 	done, err := r.sync(ctx, source)
 	if apierrors.IsConflict(err) {
