@@ -71,11 +71,24 @@ func observe(job *batchv1.Job) *runs.Job {
 			j.Finished, j.Succeeded = true, true
 			j.Message = fmt.Sprintf("%d of %d pods succeeded", job.Status.Succeeded, size)
 		case batchv1.JobFailed:
-			j.Finished, j.Message = true, sanitize.Text(condition.Reason+": "+condition.Message, 500)
-			t := condition.LastTransitionTime
-			j.CompletionTime = &t
+			fail(j, &condition)
+		case batchv1.JobFailureTarget:
+			if doomed(job) {
+				fail(j, &condition)
+			}
 		default:
 		}
 	}
 	return j
+}
+
+// doomed says that a Job of which it is decided that it fails has no pod left and is suspended. Where a Job loses its
+// start time when it is suspended, the member calls it failed only when it is resumed.
+func doomed(job *batchv1.Job) bool {
+	return ptr.Deref(job.Spec.Suspend, false) && job.Status.Active == 0 && ptr.Deref(job.Status.Terminating, 0) == 0
+}
+
+func fail(j *runs.Job, why *batchv1.JobCondition) {
+	t := why.LastTransitionTime
+	j.Finished, j.Message, j.CompletionTime = true, sanitize.Text(why.Reason+": "+why.Message, 500), &t
 }

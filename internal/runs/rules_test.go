@@ -32,6 +32,14 @@ func TestNext(t *testing.T) {
 			wanted(), line("a", v1alpha1.RunRunning), nil, job("a", failed),
 			runs.Finish, v1alpha1.RunFailed, v1alpha1.ReasonRunFailed,
 		},
+		"its Job failed while it is suspended": {
+			wanted(suspend), line("a", v1alpha1.RunRunning), nil, job("a", suspended, failed),
+			runs.Finish, v1alpha1.RunFailed, v1alpha1.ReasonRunFailed,
+		},
+		"its Job failed while it is suspended, and is to be resumed": {
+			wanted(), line("a", v1alpha1.RunRunning), nil, job("a", suspended, failed),
+			runs.Finish, v1alpha1.RunFailed, v1alpha1.ReasonRunFailed,
+		},
 		"its Job succeeded before it was seen at all": {
 			wanted(), line("a", v1alpha1.RunStarting), nil, job("a", succeeded),
 			runs.Finish, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded,
