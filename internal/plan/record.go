@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -92,10 +93,10 @@ func (r *Round) finish(s *Snapshot, t *Target, last *v1alpha1.Run) {
 	if job != nil && job.CompletionTime != nil {
 		done.CompletionTime = job.CompletionTime
 	}
-	exit := t.exit()
+	told, exit := done.Message, t.exit()
 	if done.State == v1alpha1.RunFailed && exit != nil {
 		done.Exit = exit
-		done.Message = sanitize.Text(done.Message+"; "+describeExit(exit), sanitize.MaxNote)
+		told, done.Message = describeFailure(done.Message, exit)
 	}
 	r.replace(done)
 	kind := normal
@@ -106,7 +107,25 @@ func (r *Round) finish(s *Snapshot, t *Target, last *v1alpha1.Run) {
 		r.Done = append(r.Done, t.Name) // it has to be placed anew
 		r.After = After(r.After, Soon)
 	}
-	r.tell(kind, t.Step.Reason, "Finish", t.Name, done.ID, fmt.Sprintf("%s: run %s %s: %s", t.Name, done.ID, lower(done.State), done.Message))
+	r.tell(kind, t.Step.Reason, "Finish", t.Name, done.ID, fmt.Sprintf("%s: run %s %s: %s", t.Name, done.ID, lower(done.State), told))
+}
+
+// describeFailure says which pod a Job has failed with, and, in whole, what that has said. What the member says of the
+// Job is left out where it says the same, or no more than that a pod has failed.
+func describeFailure(job string, e *v1alpha1.RunExit) (where, whole string) {
+	where = describeExit(e)
+	switch reason, _, _ := strings.Cut(job, ": "); reason {
+	case batchv1.JobReasonPodFailurePolicy:
+	case batchv1.JobReasonBackoffLimitExceeded:
+		where = reason + ": " + where
+	default:
+		where = job + "; " + where
+	}
+	whole = where
+	if e.Message != "" {
+		whole += ": " + e.Message
+	}
+	return where, sanitize.Text(whole, sanitize.MaxNote)
 }
 
 // exit is how the run on a member has failed, nil where that is not known.
@@ -131,9 +150,6 @@ func describeExit(e *v1alpha1.RunExit) string {
 	}
 	if e.Reason != "" && e.Reason != "Error" {
 		out += ", " + e.Reason
-	}
-	if e.Message != "" {
-		out += ": " + e.Message
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/plan"
@@ -56,6 +57,50 @@ func TestStarted(t *testing.T) {
 				got.Due = due[0].Step.Action
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// What is told of a failed run says nothing twice, and its event leaves to the ledger what its pod has said.
+func TestHowARunHasFailed(t *testing.T) {
+	exit := func(message string) *v1alpha1.RunExit {
+		return &v1alpha1.RunExit{Pod: "run-0-x", Container: "run", ExitCode: ptr.To(int32(3)), Reason: "Error", Message: message}
+	}
+	cases := map[string]struct {
+		job         string
+		exit        *v1alpha1.RunExit
+		event, line string
+	}{
+		"the member repeats the pod": {
+			"PodFailurePolicy: Container run for pod hpc/run-0-x failed with exit code 3 matching FailJob rule at index 2", exit("no license"),
+			"alpine: run aa failed: pod run-0-x, container run, exit code 3", "pod run-0-x, container run, exit code 3: no license",
+		},
+		"too many pods": {
+			"BackoffLimitExceeded: Job has reached the specified backoff limit", exit(""),
+			"alpine: run aa failed: BackoffLimitExceeded: pod run-0-x, container run, exit code 3", "BackoffLimitExceeded: pod run-0-x, container run, exit code 3",
+		},
+		"too late": {
+			"DeadlineExceeded: Job was active longer than specified deadline", exit("terminated"),
+			"alpine: run aa failed: DeadlineExceeded: Job was active longer than specified deadline; pod run-0-x, container run, exit code 3",
+			"DeadlineExceeded: Job was active longer than specified deadline; pod run-0-x, container run, exit code 3: terminated",
+		},
+		"no pod is left to tell": {
+			"BackoffLimitExceeded: Job has reached the specified backoff limit", nil,
+			"alpine: run aa failed: BackoffLimitExceeded: Job has reached the specified backoff limit", "BackoffLimitExceeded: Job has reached the specified backoff limit",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			job := MakeJob("aa").Failed()
+			job.Message = c.job
+			s := MakeSnapshot(MakeObject("run").Runs(MakeRun("aa", "alpine", v1alpha1.RunRunning)).Placed("alpine").Obj(), MakeMember("alpine"))
+			anyRoom(s)
+			observed(s, "alpine", job.Observation())
+			fact(s, "alpine", func(f *plan.Facts) { f.Exit = &plan.Exit{RunExit: c.exit} })
+			round := next(t, s, decided(t, s))
+			if diff := cmp.Diff([]string{c.event, c.line}, []string{round.Events[0].Message, round.Ledger.Last("alpine").Message}); diff != "" {
 				t.Error(diff)
 			}
 		})

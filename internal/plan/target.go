@@ -159,7 +159,7 @@ func (t *Target) unregistered(wanted *runs.Wanted, last *v1alpha1.Run) {
 	t.Removed = !t.Chosen
 	if wanted.WillRetry(last) {
 		t.Step = runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonMemberRemoved, Message: fmt.Sprintf(
-			"%s; retry %d of %d waits, for its MemberCluster no longer exists: register the cluster again under this name, or set the annotation %s to run it where it is placed now",
-			last.Message, last.Attempt+1, wanted.Retries, v1alpha1.AnnotationRerunAt)}
+			"retry %d of %d waits, for its MemberCluster no longer exists: register the cluster again under this name, or set the annotation %s to run it where it is placed now",
+			last.Attempt+1, wanted.Retries, v1alpha1.AnnotationRerunAt)}
 	}
 }

@@ -16,10 +16,24 @@ type verdict struct {
 	reason, message string
 }
 
+// readiness is what Ready says. It alone tells the whole; Stalled and Reconciling say briefly what it is about.
+type readiness struct {
+	verdict
+	brief string
+}
+
+// beside is Stalled or Reconciling.
+func (r readiness) beside() verdict {
+	if r.brief == "" {
+		return verdict{metav1.ConditionTrue, r.reason, r.message}
+	}
+	return verdict{metav1.ConditionTrue, r.reason, r.brief + "; see the condition Ready"}
+}
+
 func setConditions(in Input, s *v1alpha1.FleetMiniClusterStatus) {
 	set := func(kind string, v verdict) { setCondition(in, s, kind, v.status, v.reason, v.message) }
 	ready := ready(in, s)
-	set(v1alpha1.ConditionReady, ready)
+	set(v1alpha1.ConditionReady, ready.verdict)
 	set(v1alpha1.ConditionHealthy, healthy(s))
 	complete, failed := outcome(in, s)
 	set(v1alpha1.ConditionComplete, complete)
@@ -30,9 +44,9 @@ func setConditions(in Input, s *v1alpha1.FleetMiniClusterStatus) {
 	meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionStalled)
 	switch {
 	case in.Stalled, failed.status == metav1.ConditionTrue && s.Sync == v1alpha1.Synced:
-		set(v1alpha1.ConditionStalled, verdict{metav1.ConditionTrue, ready.reason, ready.message})
+		set(v1alpha1.ConditionStalled, ready.beside())
 	case s.Sync != v1alpha1.Synced && !in.Wanted.Suspend:
-		set(v1alpha1.ConditionReconciling, verdict{metav1.ConditionTrue, ready.reason, ready.message})
+		set(v1alpha1.ConditionReconciling, ready.beside())
 	}
 	keepTransitions(in, s)
 }
@@ -48,13 +62,13 @@ func keepTransitions(in Input, s *v1alpha1.FleetMiniClusterStatus) {
 }
 
 // ready checks, from the worst to the best, what there is to say.
-func ready(in Input, s *v1alpha1.FleetMiniClusterStatus) verdict {
+func ready(in Input, s *v1alpha1.FleetMiniClusterStatus) readiness {
 	if in.Problem != nil {
-		return verdict{metav1.ConditionFalse, in.Problem.Reason, in.Problem.Message}
+		return notReady(in.Problem.Reason, in.Problem.Message, briefly(in.Problem.Reason))
 	}
 	for _, m := range in.Members {
 		if m.Lost == nil && m.Failed != nil {
-			return verdict{metav1.ConditionFalse, m.Failed.Reason, m.Name + ": " + m.Failed.Message}
+			return ofMember(m.Name, m.Failed.Reason, m.Failed.Message)
 		}
 	}
 	if v, ok := endedBadly(in); ok {
@@ -62,61 +76,97 @@ func ready(in Input, s *v1alpha1.FleetMiniClusterStatus) verdict {
 	}
 	for _, m := range in.Members {
 		if m.Lost != nil {
-			return verdict{metav1.ConditionUnknown, v1alpha1.ReasonMemberUnreachable, m.Name + ": " + m.Lost.Message}
+			v := ofMember(m.Name, v1alpha1.ReasonMemberUnreachable, m.Lost.Message)
+			v.status = metav1.ConditionUnknown
+			return v
 		}
 	}
 	if d := in.Decision; d != nil && len(d.Clusters) < int(d.Wanted) {
-		if in.Awaiting != "" && !in.Wanted.Suspend {
-			return verdict{metav1.ConditionFalse, v1alpha1.ReasonConnecting, fmt.Sprintf(
-				"%d of %d members chosen (%s); %s", len(d.Clusters), d.Wanted, orNone(join(d.Clusters)), in.Awaiting)}
-		}
-		if len(d.Waiting) > 0 && !in.Wanted.Suspend {
-			return verdict{metav1.ConditionFalse, v1alpha1.ReasonInsufficientCapacity, waiting(d)}
-		}
-		return verdict{metav1.ConditionFalse, v1alpha1.ReasonNotEnoughClusters, fmt.Sprintf(
-			"%d of %d members could be chosen (%s)%s", len(d.Clusters), d.Wanted, orNone(join(d.Clusters)), whyNot(d))}
+		return notPlaced(in, d)
 	}
 	if v, ok := unsynced(in, s); ok {
 		return v
 	}
-	return asWanted(in, s)
+	return readiness{verdict: asWanted(in, s)}
+}
+
+func notReady(reason, message, brief string) readiness {
+	return readiness{verdict{metav1.ConditionFalse, reason, message}, brief}
+}
+
+// ofMember is about one member.
+func ofMember(name, reason, message string) readiness {
+	return notReady(reason, name+": "+message, name+": "+briefly(reason))
+}
+
+// notPlaced is about a placement that has fewer members than it wants.
+func notPlaced(in Input, d *v1alpha1.PlacementDecision) readiness {
+	chosen := fmt.Sprintf("%d of %d members chosen", len(d.Clusters), d.Wanted)
+	whom := " (" + orNone(join(d.Clusters)) + ")"
+	switch {
+	case in.Awaiting != "" && !in.Wanted.Suspend:
+		return notReady(v1alpha1.ReasonConnecting, chosen+whom+"; "+in.Awaiting, chosen)
+	case len(d.Waiting) > 0 && !in.Wanted.Suspend:
+		return notReady(v1alpha1.ReasonInsufficientCapacity, chosen+whom+"; waits for room"+waiting(d), chosen+"; waits for room")
+	default:
+		could := fmt.Sprintf("%d of %d members could be chosen", len(d.Clusters), d.Wanted)
+		return notReady(v1alpha1.ReasonNotEnoughClusters, could+whom+whyNot(d), could)
+	}
 }
 
 // endedBadly is about the first of the current runs that is over without success.
-func endedBadly(in Input) (verdict, bool) {
+func endedBadly(in Input) (readiness, bool) {
 	for _, m := range currentRuns(in) {
+		v := notReady(endReason(m.Run), m.Name+": "+m.Run.Message, m.Name+": "+ended(m.Run))
 		switch {
 		case in.Wanted.WillRetry(m.Run):
 		case m.Run.State == v1alpha1.RunFailed:
-			return verdict{metav1.ConditionFalse, v1alpha1.ReasonRunFailed, m.Name + ": " + m.Run.Message}, true
+			return v, true
 		case m.Run.State == v1alpha1.RunCancelled:
-			return verdict{metav1.ConditionFalse, v1alpha1.ReasonRunCancelled, m.Name + ": run " + m.Run.ID + " was " + m.Run.Message}, true
+			v.message = m.Name + ": run " + m.Run.ID + " was " + m.Run.Message
+			return v, true
 		}
 	}
-	return verdict{}, false
+	return readiness{}, false
 }
 
-func unsynced(in Input, s *v1alpha1.FleetMiniClusterStatus) (verdict, bool) {
+func unsynced(in Input, s *v1alpha1.FleetMiniClusterStatus) (readiness, bool) {
 	for i, c := range s.Clusters { // they are in the order of the members
 		if c.Sync == v1alpha1.Synced {
 			continue
 		}
 		if in.Wanted.Suspend {
-			return verdict{metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended: no new run starts; " + in.Suspension}, true
+			const held = "no new run starts"
+			return notReady(v1alpha1.ReasonSuspended, "suspended: "+held+"; "+in.Suspension, "suspended: "+held), true
 		}
-		reason, message := v1alpha1.ReasonProgressing, c.Name+": the run is about to start"
+		v := ofMember(c.Name, v1alpha1.ReasonProgressing, "the run is about to start")
 		if d := in.Decision; d != nil && !slices.Contains(d.Clusters, c.Name) {
-			message = c.Name + " is no longer in the placement, and its run is still live"
+			v.brief = c.Name + " is no longer in the placement"
+			v.message = v.brief + ", and its run is still live"
 		}
 		switch {
 		case in.Members[i].onlyPodIssue():
-			message += " (" + c.Message + ")"
+			v.message += " (" + c.Message + ")"
 		case c.Reason != "" && c.Message != "": // some runs end without a message
-			reason, message = c.Reason, c.Name+": "+c.Message
+			v = ofMember(c.Name, c.Reason, whole(in, in.Members[i].Run, c))
 		}
-		return verdict{metav1.ConditionFalse, reason, message}, true
+		return v, true
 	}
-	return verdict{}, false
+	return readiness{}, false
+}
+
+// whole is what there is to say of a member. Of a run that has failed its line says no more than what follows.
+func whole(in Input, run *v1alpha1.Run, c v1alpha1.ClusterStatus) string {
+	switch {
+	case run == nil || run.State != v1alpha1.RunFailed || run.Message == "":
+		return c.Message
+	case c.Reason == v1alpha1.ReasonRunFailed:
+		return run.Message
+	case in.Wanted.WillRetry(run):
+		return run.Message + "; " + c.Message
+	default:
+		return c.Message
+	}
 }
 
 // asWanted is about members that all have what is wanted.
@@ -147,7 +197,7 @@ func before(in Input) string {
 
 // waiting names what is missing for those that have no room, and then why others were not chosen.
 func waiting(d *v1alpha1.PlacementDecision) string {
-	out := fmt.Sprintf("%d of %d members chosen (%s); waits for room", len(d.Clusters), d.Wanted, orNone(join(d.Clusters)))
+	out := ""
 	rest := *d
 	rest.Rejected = slices.DeleteFunc(slices.Clone(d.Rejected), func(r v1alpha1.RejectedCluster) bool {
 		return slices.ContainsFunc(d.Waiting, func(w v1alpha1.RejectedCluster) bool { return w.Name == r.Name })

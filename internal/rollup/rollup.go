@@ -118,7 +118,7 @@ func clusterStatus(in Input, m Member) v1alpha1.ClusterStatus {
 	s.Sync, s.Health = syncAndHealth(in, m)
 	s.Reason, s.Message = m.Step.Reason, m.Step.Message
 	if m.Run != nil && m.Run.State.Ended() && !m.Step.Explained() {
-		s.Reason, s.Message = endReason(m.Run), m.Run.Message
+		s.Reason, s.Message = endReason(m.Run), lineOf(m.Run)
 	}
 	m.showPodIssue(&s)
 	switch {
@@ -133,6 +133,14 @@ func clusterStatus(in Input, m Member) v1alpha1.ClusterStatus {
 	}
 	s.Message = sanitize.Text(s.Message, sanitize.MaxNote) // there may be hundreds of members
 	return s
+}
+
+// lineOf is how a run has ended, for the line of its member.
+func lineOf(r *v1alpha1.Run) string {
+	if r.State == v1alpha1.RunFailed {
+		return ended(r) + "; see status.runs"
+	}
+	return ended(r)
 }
 
 func endReason(r *v1alpha1.Run) string {

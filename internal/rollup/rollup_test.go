@@ -61,7 +61,7 @@ func conflict(m *rollup.Member) {
 }
 func outdated(m *rollup.Member) { m.Run.Digest = "0" }
 func retryWaiting(m *rollup.Member) {
-	m.Step = runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonRetryWaiting, Message: "its message; retry 1 of 1"}
+	m.Step = runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonRetryWaiting, Message: "retry 1 of 1"}
 }
 func lastAttempt(m *rollup.Member) { m.Run.Attempt = 1 }
 func removed(m *rollup.Member)     { m.Chosen = false }

@@ -51,7 +51,7 @@ func TestWaitingForRoom(t *testing.T) {
 			if got.Status != metav1.ConditionFalse || got.Reason != c.reason || got.Message != c.message {
 				t.Errorf("%s %s %q", got.Status, got.Reason, got.Message)
 			}
-			if r := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionReconciling); r == nil || !strings.HasPrefix(r.Message, got.Message) {
+			if r := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionReconciling); r == nil || !strings.HasSuffix(r.Message, "; see the condition Ready") || r.Reason != c.reason {
 				t.Errorf("it is not told to be reconciling: %v", r)
 			}
 		})

@@ -435,7 +435,7 @@ func TestBackOff(t *testing.T) {
 		if step.Action != runs.Nothing || step.Reason != v1alpha1.ReasonRetryWaiting || step.After != want-time.Second {
 			t.Errorf("after %d failures: %+v, want to wait %s", failures+1, step, want)
 		}
-		if failures == 1 && step.Message != "the last one failed; retry 2 of 10 at 12:00:20 UTC" {
+		if failures == 1 && step.Message != "retry 2 of 10 at 12:00:20 UTC" {
 			t.Errorf("the message is %q", step.Message)
 		}
 		in.Now = ended.Add(want)

@@ -584,7 +584,7 @@ func backOff(in *Input) (Step, bool) {
 	}
 	return Step{
 		Action: Nothing, Reason: v1alpha1.ReasonRetryWaiting, After: rest,
-		Message: fmt.Sprintf("%s; retry %d of %d at %s", in.Last.Message, in.Last.Attempt+1, in.Wanted.Retries,
+		Message: fmt.Sprintf("retry %d of %d at %s", in.Last.Attempt+1, in.Wanted.Retries,
 			in.Last.CompletionTime.Add(wait).UTC().Format(time.TimeOnly+" UTC")),
 	}, true
 }
