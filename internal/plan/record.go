@@ -107,7 +107,15 @@ func (r *Round) finish(s *Snapshot, t *Target, last *v1alpha1.Run) {
 		r.Done = append(r.Done, t.Name) // it has to be placed anew
 		r.After = After(r.After, Soon)
 	}
-	r.tell(kind, t.Step.Reason, "Finish", t.Name, done.ID, fmt.Sprintf("%s: run %s %s: %s", t.Name, done.ID, lower(done.State), told))
+	r.tell(kind, t.Step.Reason, "Finish", t.Name, done.ID, fmt.Sprintf("%s: run %s %s", t.Name, done.ID, howEnded(done.State, told)))
+}
+
+// howEnded is a state with the message for it, which may begin with the same.
+func howEnded(state v1alpha1.RunState, message string) string {
+	if strings.HasPrefix(message, lower(state)) {
+		return message
+	}
+	return lower(state) + ": " + message
 }
 
 // describeFailure says which pod a Job has failed with, and, in whole, what that has said. What the member says of the

@@ -106,3 +106,25 @@ func TestHowARunHasFailed(t *testing.T) {
 		})
 	}
 }
+
+// The event of a run that was cancelled says that once.
+func TestCancelledRunsAreToldOnce(t *testing.T) {
+	cases := map[string]struct {
+		run  *RunWrapper
+		want string
+	}{
+		"live":           {MakeRun("aa", "alpine", v1alpha1.RunStopping).Stopped(v1alpha1.StopCancelled), "alpine: run aa cancelled"},
+		"not begun":      {MakeRun("aa", "alpine", v1alpha1.RunStarting), "alpine: run aa cancelled before it started"},
+		"deleted before": {MakeRun("aa", "alpine", v1alpha1.RunRunning), "alpine: run aa failed: the Job was deleted on the member before it ended; to run again, set the annotation minifleet.dev/rerun-at"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := MakeSnapshot(MakeObject("run").With(cancelled("aa")).Runs(c.run).Placed("alpine").Obj(), MakeMember("alpine"))
+			anyRoom(s)
+			observed(s, "alpine", none())
+			if diff := cmp.Diff(c.want, next(t, s, decided(t, s)).Events[0].Message); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -395,7 +395,7 @@ func stopping(in *Input) (Step, bool) {
 		return Step{}, false
 	}
 	end := over(in.Last.Stop, in.Last.Message)
-	return Step{Action: DeleteJob, Reason: end.Reason, Message: "the live run is being stopped: " + end.Message}, true
+	return Step{Action: DeleteJob, Reason: end.Reason, Message: "its Job is being deleted: " + end.Message}, true
 }
 
 func outdatedUnstarted(in *Input) (Step, bool) {
