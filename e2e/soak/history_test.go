@@ -280,11 +280,24 @@ func first(known, now time.Time) time.Time {
 	return known
 }
 
+// ends says whether a condition that is true means that a Job has ended. A suspended one may be called failed only when
+// it is resumed.
+func ends(obj *batchv1.Job, condition batchv1.JobConditionType) bool {
+	switch condition {
+	case batchv1.JobComplete, batchv1.JobFailed:
+		return true
+	case batchv1.JobFailureTarget:
+		return ptr.Deref(obj.Spec.Suspend, false) && obj.Status.Active == 0 && ptr.Deref(obj.Status.Terminating, 0) == 0
+	default:
+		return false
+	}
+}
+
 func (j *job) observe(obj *batchv1.Job, e *lab.AuditEvent) {
 	j.released = j.released || !clusters.Unreleased(obj)
 	j.pods = append(j.pods, readiness{e.Received, ptr.Deref(obj.Status.Ready, 0), ptr.Deref(obj.Spec.Completions, 0)})
 	for _, c := range obj.Status.Conditions {
-		if c.Status != corev1.ConditionTrue || c.Type != batchv1.JobComplete && c.Type != batchv1.JobFailed || !j.finished.IsZero() {
+		if c.Status != corev1.ConditionTrue || !ends(obj, c.Type) || !j.finished.IsZero() {
 			continue
 		}
 		j.finished, j.succeeded = e.Received, c.Type == batchv1.JobComplete
