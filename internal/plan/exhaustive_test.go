@@ -2,7 +2,9 @@ package plan_test
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -251,7 +253,44 @@ var invariants = map[string]func(*outcomeOf) bool{
 	"only a member that is not registered is said not to be": func(o *outcomeOf) bool {
 		return o.target == nil || o.target.Unregistered == (o.connection == "not registered")
 	},
+	"no message says a thing twice": func(o *outcomeOf) bool {
+		return o.undecided() || slices.IndexFunc(o.messages(), repeats) < 0
+	},
 	"a live run's member matters": func(o *outcomeOf) bool { return !o.live() && !o.chosen || o.target != nil },
+}
+
+// messages are all that people are told of a round.
+func (o *outcomeOf) messages() []string {
+	status := o.Status(o.snapshot, o.decision, nil)
+	var out []string
+	for _, e := range o.Events {
+		out = append(out, e.Message)
+	}
+	for _, r := range status.Runs {
+		out = append(out, r.Message)
+	}
+	for _, c := range status.Clusters {
+		out = append(out, c.Message)
+	}
+	for _, c := range status.Conditions {
+		out = append(out, c.Message)
+	}
+	return out
+}
+
+var clauses = regexp.MustCompile(`[;:,()] ?`)
+
+// repeats says whether two clauses of a message are the same.
+func repeats(message string) bool {
+	seen := map[string]bool{}
+	for _, clause := range clauses.Split(message, -1) {
+		clause = strings.TrimSpace(clause)
+		if seen[clause] && strings.Contains(clause, " ") {
+			return true
+		}
+		seen[clause] = true
+	}
+	return false
 }
 
 func sameLine(a, b v1alpha1.Run) bool {
