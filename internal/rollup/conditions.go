@@ -123,7 +123,7 @@ func endedBadly(in Input) (readiness, bool) {
 		case m.Run.State == v1alpha1.RunFailed:
 			return v, true
 		case m.Run.State == v1alpha1.RunCancelled:
-			v.message = m.Name + ": run " + m.Run.ID + " was " + m.Run.Message
+			v.message = m.Name + ": run " + m.Run.ID + " was " + m.Run.Message + "; to run again, set the annotation " + v1alpha1.AnnotationRerunAt
 			return v, true
 		}
 	}

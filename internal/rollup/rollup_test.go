@@ -132,7 +132,7 @@ var cases = map[string]struct {
 	},
 	"one cancelled, one done": {
 		in: input(member("a", v1alpha1.RunCancelled), member("b", succeeded)), sync: synced, health: v1alpha1.Degraded, clusters: "2/2", pods: "3/8",
-		ready: no, reason: v1alpha1.ReasonRunCancelled, message: "a: run run-a was its message", healthy: no, complete: no, failed: yes, stalled: true,
+		ready: no, reason: v1alpha1.ReasonRunCancelled, message: "a: run run-a was its message; to run again, set the annotation minifleet.dev/rerun-at", healthy: no, complete: no, failed: yes, stalled: true,
 	},
 	"an outdated one failed": {
 		in: input(member("a", failed, outdated)), sync: unsynced, health: v1alpha1.Degraded, clusters: "0/1", pods: "0/4",
