@@ -1,7 +1,9 @@
 package rollup
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
@@ -36,11 +38,11 @@ func briefly(reason string) string {
 	return "not as it was asked for yet"
 }
 
-// ended says briefly how a run has ended. The whole is in the ledger.
+// ended says briefly how a run has ended, and is never empty. The whole is in the ledger.
 func ended(r *v1alpha1.Run) string {
 	switch {
 	case r.State != v1alpha1.RunFailed:
-		return r.Message
+		return cmp.Or(r.Message, strings.ToLower(string(r.State)))
 	case r.Exit == nil || r.Exit.ExitCode == nil && r.Exit.Reason == "":
 		return "failed"
 	case r.Exit.ExitCode == nil:

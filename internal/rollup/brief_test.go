@@ -86,3 +86,16 @@ func TestFailuresAreToldOnce(t *testing.T) {
 		})
 	}
 }
+
+// A line of the ledger that says nothing, such as one that was edited by hand, makes no empty message.
+func TestLinesThatSayNothing(t *testing.T) {
+	for state, want := range map[v1alpha1.RunState]string{
+		failed: "a: failed", v1alpha1.RunCancelled: "a: run run-a was cancelled; to run again, set the annotation minifleet.dev/rerun-at",
+		v1alpha1.RunReplaced: "a: replaced", succeeded: "completed on a",
+	} {
+		s := rollup.Status(input(member("a", state, func(m *rollup.Member) { m.Run.Message = "" })))
+		if got := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionReady).Message; got != want || s.Clusters[0].Message == "" {
+			t.Errorf("%s: %q, and the line says %q", state, got, s.Clusters[0].Message)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -117,13 +118,14 @@ func notPlaced(in Input, d *v1alpha1.PlacementDecision) readiness {
 // endedBadly is about the first of the current runs that is over without success.
 func endedBadly(in Input) (readiness, bool) {
 	for _, m := range currentRuns(in) {
-		v := notReady(endReason(m.Run), m.Name+": "+m.Run.Message, m.Name+": "+ended(m.Run))
+		how := ended(m.Run)
+		v := notReady(endReason(m.Run), m.Name+": "+cmp.Or(m.Run.Message, how), m.Name+": "+how)
 		switch {
 		case in.Wanted.WillRetry(m.Run):
 		case m.Run.State == v1alpha1.RunFailed:
 			return v, true
 		case m.Run.State == v1alpha1.RunCancelled:
-			v.message = m.Name + ": run " + m.Run.ID + " was " + m.Run.Message + "; to run again, set the annotation " + v1alpha1.AnnotationRerunAt
+			v.message = m.Name + ": run " + m.Run.ID + " was " + how + "; to run again, set the annotation " + v1alpha1.AnnotationRerunAt
 			return v, true
 		}
 	}
