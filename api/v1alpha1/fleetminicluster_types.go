@@ -121,7 +121,7 @@ const (
 type RunState string
 
 const (
-	// RunStarting is written before the Job is created, and stays until the Job is released: no pod of it has been made,
+	// RunStarting is on record before the Job is created, and stays until the Job is released: no pod of it has been made,
 	// as far as is known. JobUID is there once the Job was seen.
 	RunStarting RunState = "Starting"
 	// RunRunning says that the Job was seen on the member.

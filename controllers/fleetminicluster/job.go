@@ -82,7 +82,7 @@ func observe(job *batchv1.Job) *runs.Job {
 	return j
 }
 
-// doomed says that a Job of which it is decided that it fails has no pod left and is suspended. Where a Job loses its
+// doomed says that a Job of which it is decided that it fails has no pod any more and is suspended. Where a Job loses its
 // start time when it is suspended, the member calls it failed only when it is resumed.
 func doomed(job *batchv1.Job) bool {
 	return ptr.Deref(job.Spec.Suspend, false) && job.Status.Active == 0 && ptr.Deref(job.Status.Terminating, 0) == 0

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// A Job has failed when its member says so or, where it is suspended and nothing of it is left, when that is decided.
+// A Job has failed when its member says so or, where it is suspended and has no pod any more, when that is decided.
 func TestJobsThatFail(t *testing.T) {
 	condition := func(kind batchv1.JobConditionType, status corev1.ConditionStatus) batchv1.JobCondition {
 		return batchv1.JobCondition{Type: kind, Status: status, Reason: "PodFailurePolicy", Message: "exit code 137"}
@@ -27,7 +27,7 @@ func TestJobsThatFail(t *testing.T) {
 		"failed while suspended":            {true, batchv1.JobStatus{Conditions: []batchv1.JobCondition{suspended, target, failed}}, true},
 		"about to fail":                     {false, batchv1.JobStatus{Conditions: []batchv1.JobCondition{target}}, false},
 		"suspended, and to fail":            {true, batchv1.JobStatus{Conditions: []batchv1.JobCondition{suspended, target}}, true},
-		"suspended, to fail, a pod is left": {true, batchv1.JobStatus{Terminating: ptr.To(int32(1)), Conditions: []batchv1.JobCondition{suspended, target}}, false},
+		"suspended, to fail, a pod remains": {true, batchv1.JobStatus{Terminating: ptr.To(int32(1)), Conditions: []batchv1.JobCondition{suspended, target}}, false},
 		"suspended, to fail, a pod runs":    {true, batchv1.JobStatus{Active: 1, Conditions: []batchv1.JobCondition{target}}, false},
 		"not to fail any more":              {true, batchv1.JobStatus{Conditions: []batchv1.JobCondition{condition(batchv1.JobFailureTarget, corev1.ConditionFalse)}}, false},
 	}

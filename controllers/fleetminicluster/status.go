@@ -28,7 +28,7 @@ func (c *reconciliation) writeStatus(ctx context.Context) error {
 	c.expectations.Writing(c.key())
 	if err := c.Client.Status().Update(ctx, object); err != nil {
 		c.expectations.Wrote(c.key(), "")
-		object.Status = before // nothing that follows may take it for written
+		object.Status = before // which is what the hub has
 		if apierrors.IsConflict(err) {
 			err = fmt.Errorf("%w: %w", errStale, err)
 		}

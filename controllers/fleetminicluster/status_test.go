@@ -18,8 +18,8 @@ import (
 	"github.com/minifleet/minifleet/internal/plan"
 )
 
-// A status that was not written is not taken for written. That somebody else has written first is no error.
-func TestStatusThatIsNotWritten(t *testing.T) {
+// Where the hub refuses a status, the object keeps the one before. That another write came first is no error.
+func TestStatusThatIsRefused(t *testing.T) {
 	resource := v1alpha1.GroupVersion.WithResource("fleetminiclusters").GroupResource()
 	cases := map[string]struct {
 		answer error
@@ -47,7 +47,7 @@ func TestStatusThatIsNotWritten(t *testing.T) {
 			for range 2 {
 				err := r.writeStatus(t.Context())
 				if err == nil {
-					t.Fatal("it passes for written")
+					t.Fatal("it is no error")
 				}
 				result, err := staleOr(err)
 				if result.RequeueAfter != c.again || (err != nil) != c.fails {

@@ -134,7 +134,7 @@ func newWorld() *world {
 		proofs:    []*eviction.Proof{nil, {Failed: true}},
 	}
 	for _, state := range []v1alpha1.RunState{v1alpha1.RunStarting, v1alpha1.RunRunning, v1alpha1.RunStopping, v1alpha1.RunSucceeded} {
-		w.runs = append(w.runs, run("a", state), run("a", state, begun(3)), run("a", state, pending(5)), run("a", state, begun(3), pending(5)), run("a", state, begun(3), paused(4)), run("a", state, begun(3), paused(4), pending(5)))
+		w.runs = append(w.runs, run("a", state), run("a", state, begun(3)), run("a", state, pending(5)), run("a", state, begun(3), pending(5)), run("a", state, begun(2), paused(4)), run("a", state, begun(2), paused(4), pending(4)))
 	}
 	w.runs = append(w.runs, run("a", v1alpha1.RunRunning, func(r *v1alpha1.Run) { r.StartTime = nil }))
 	w.jobs = []*runs.Job{

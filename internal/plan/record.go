@@ -119,7 +119,7 @@ func howEnded(state v1alpha1.RunState, message string) string {
 }
 
 // describeFailure says which pod a Job has failed with, and, in whole, what that has said. What the member says of the
-// Job is left out where it says the same, or no more than that a pod has failed.
+// Job is omitted where it says the same, or no more than that a pod has failed.
 func describeFailure(job string, e *v1alpha1.RunExit) (where, whole string) {
 	where = describeExit(e)
 	switch reason, _, _ := strings.Cut(job, ": "); reason {

@@ -19,7 +19,7 @@ func TestStarted(t *testing.T) {
 		State  v1alpha1.RunState
 		JobUID string
 		Told   []string
-		Due    runs.Action // on the member, once the ledger is written
+		Due    runs.Action // on the member, if the ledger has changed nothing
 	}
 	starting := func() *RunWrapper { return MakeRun("aa", "alpine", v1alpha1.RunStarting) }
 	cases := map[string]struct {
@@ -63,7 +63,7 @@ func TestStarted(t *testing.T) {
 	}
 }
 
-// What is told of a failed run says nothing twice, and its event leaves to the ledger what its pod has said.
+// What is told of a failed run says nothing twice, and what its pod has said is in the ledger only.
 func TestHowARunHasFailed(t *testing.T) {
 	exit := func(message string) *v1alpha1.RunExit {
 		return &v1alpha1.RunExit{Pod: "run-0-x", Container: "run", ExitCode: ptr.To(int32(3)), Reason: "Error", Message: message}
@@ -81,12 +81,12 @@ func TestHowARunHasFailed(t *testing.T) {
 			"BackoffLimitExceeded: Job has reached the specified backoff limit", exit(""),
 			"alpine: run aa failed: BackoffLimitExceeded: pod run-0-x, container run, exit code 3", "BackoffLimitExceeded: pod run-0-x, container run, exit code 3",
 		},
-		"too late": {
+		"beyond its deadline": {
 			"DeadlineExceeded: Job was active longer than specified deadline", exit("terminated"),
 			"alpine: run aa failed: DeadlineExceeded: Job was active longer than specified deadline; pod run-0-x, container run, exit code 3",
 			"DeadlineExceeded: Job was active longer than specified deadline; pod run-0-x, container run, exit code 3: terminated",
 		},
-		"no pod is left to tell": {
+		"no pod tells": {
 			"BackoffLimitExceeded: Job has reached the specified backoff limit", nil,
 			"alpine: run aa failed: BackoffLimitExceeded: Job has reached the specified backoff limit", "BackoffLimitExceeded: Job has reached the specified backoff limit",
 		},

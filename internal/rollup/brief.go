@@ -8,7 +8,7 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
 
-// briefs say in a few words what a reason of Ready means, for where the message is not repeated.
+// briefs say briefly what a reason of Ready means, for where the message is not repeated.
 var briefs = map[string]string{
 	v1alpha1.ReasonProgressing:          "the run is about to start",
 	v1alpha1.ReasonInvalidSpec:          "the MiniCluster or its placement is not valid",

@@ -334,11 +334,11 @@ func TestMembersOfARerun(t *testing.T) {
 		members []rollup.Member
 		want    string
 	}{
-		"chosen":                               {[]rollup.Member{member("b", running), member("a", succeeded)}, "a, b"},
-		"ended, its member cannot be reached":  {[]rollup.Member{member("a", succeeded, lost, removed)}, "a"},
-		"live, its member cannot be reached":   {[]rollup.Member{member("a", running, lost, removed)}, "a"},
-		"live, and another one follows it":     {[]rollup.Member{member("a", running, removed), member("b", "")}, "a, b"},
-		"ended, on a member that was left out": {[]rollup.Member{member("a", succeeded, removed), member("b", "")}, "b"},
+		"chosen":                                     {[]rollup.Member{member("b", running), member("a", succeeded)}, "a, b"},
+		"ended, its member cannot be reached":        {[]rollup.Member{member("a", succeeded, lost, removed)}, "a"},
+		"live, its member cannot be reached":         {[]rollup.Member{member("a", running, lost, removed)}, "a"},
+		"live, and another one follows it":           {[]rollup.Member{member("a", running, removed), member("b", "")}, "a, b"},
+		"ended, on a member that is no longer in it": {[]rollup.Member{member("a", succeeded, removed), member("b", "")}, "b"},
 	}
 	for name, c := range cases {
 		if got := rollup.Status(input(c.members...)).Summary.Members; got != c.want {
