@@ -69,7 +69,9 @@ func observe(job *batchv1.Job) *runs.Job {
 		switch condition.Type {
 		case batchv1.JobComplete:
 			j.Finished, j.Succeeded = true, true
-			j.Message = fmt.Sprintf("%d of %d pods succeeded", job.Status.Succeeded, size)
+			j.Message = successMessage(job.Status.Succeeded, size)
+		case batchv1.JobSuccessCriteriaMet:
+			j.Succeeding = true
 		case batchv1.JobFailed:
 			fail(j, &condition)
 		case batchv1.JobFailureTarget:
@@ -79,6 +81,7 @@ func observe(job *batchv1.Job) *runs.Job {
 		default:
 		}
 	}
+	j.Succeeding = j.Succeeding && !j.Finished
 	return j
 }
 
@@ -91,4 +94,12 @@ func doomed(job *batchv1.Job) bool {
 func fail(j *runs.Job, why *batchv1.JobCondition) {
 	t := why.LastTransitionTime
 	j.Finished, j.Message, j.CompletionTime = true, sanitize.Text(why.Reason+": "+why.Message, 500), &t
+}
+
+// successMessage tells of the pods of a Job that has succeeded, which ends with its lead.
+func successMessage(succeeded, size int32) string {
+	if succeeded < size {
+		return fmt.Sprintf("the lead succeeded; %d of %d pods had ended by then", succeeded, size)
+	}
+	return fmt.Sprintf("%d of %d pods succeeded", succeeded, size)
 }

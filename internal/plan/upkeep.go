@@ -59,7 +59,7 @@ func (r *Round) Unready(t *Target) bool {
 		return false
 	}
 	job := t.Observed.Job
-	return !job.Finished && !job.Deleting && !job.Suspended && job.Pods.Ready+job.Pods.Succeeded < job.Pods.Desired
+	return !job.Finished && !job.Succeeding && !job.Deleting && !job.Suspended && job.Pods.Ready+job.Pods.Succeeded < job.Pods.Desired
 }
 
 // Use is what a copy of a Secret or ConfigMap on a member is to a FleetMiniCluster.

@@ -41,6 +41,21 @@ func TestDeviations(t *testing.T) {
 				batchv1.PodFailurePolicyActionIgnore, corev1.DisruptionTarget, batchv1.PodFailurePolicyActionIgnore, []int32{143},
 			},
 		},
+		"the lead's end is the Job's": {
+			change: func(s *spec) { s.MaxSize = 8 },
+			got: func(b *render.Bundle) any {
+				rules := b.Job.Spec.SuccessPolicy.Rules
+				return []any{len(rules), *rules[0].SucceededIndexes, *rules[0].SucceededCount}
+			},
+			want: []any{1, "0", int32(1)},
+		},
+		"without a lead among the pods each counts": {
+			change: func(s *spec) {
+				s.Flux.Bursting.LeadBroker = fluxv1alpha2.FluxBroker{Name: "lead", Address: "192.0.2.1", Size: 2}
+				s.Flux.Bursting.Clusters = []fluxv1alpha2.BurstedCluster{{Name: "lammps", Size: 2}}
+			},
+			got: func(b *render.Bundle) any { return b.Job.Spec.SuccessPolicy == nil }, want: true,
+		},
 		"restarts are there for who asks for them": {
 			change: func(s *spec) { s.Pod.RestartPolicy = "OnFailure" },
 			got: func(b *render.Bundle) any {

@@ -32,9 +32,22 @@ func (m *miniCluster) job() *batchv1.Job {
 			BackoffLimit:          ptr.To(backoffLimit),
 			ActiveDeadlineSeconds: ptr.To(m.spec.DeadlineSeconds),
 			PodFailurePolicy:      m.podFailurePolicy(),
+			SuccessPolicy:         m.successPolicy(),
 			Template:              m.podTemplate(),
 		},
 	}
+}
+
+// successPolicy ends the Job with the pod that leads: the command has succeeded then, and a pod that never got a node, or
+// came when all was done, has nothing more to do. Without a lead among the pods each has to succeed. The index stands
+// for any size, since the policy of a Job cannot change with it.
+func (m *miniCluster) successPolicy() *batchv1.SuccessPolicy {
+	if !m.leads() {
+		return nil
+	}
+	return &batchv1.SuccessPolicy{Rules: []batchv1.SuccessPolicyRule{
+		{SucceededIndexes: ptr.To("0"), SucceededCount: ptr.To(int32(1))},
+	}}
 }
 
 // podFailurePolicy fails the Job when the container that runs Flux fails. To start that pod alone once

@@ -71,6 +71,10 @@ var deviations = []struct {
 		},
 	},
 	{
+		"The lead's end is the run's: a pod that comes after it, or never gets a node, would keep the Job from completing.",
+		func(theirs, ours *batchv1.Job) { theirs.Spec.SuccessPolicy = ours.Spec.SuccessPolicy },
+	},
+	{
 		"The Job can be created suspended, so suspend is always said.",
 		func(theirs, _ *batchv1.Job) { theirs.Spec.Suspend = ptr.To(false) },
 	},

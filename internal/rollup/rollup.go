@@ -264,6 +264,10 @@ func Summarize(s *v1alpha1.FleetMiniClusterStatus) {
 			synced++
 		}
 		pods.Desired += c.Pods.Desired
+		if c.State == v1alpha1.RunSucceeded {
+			pods.Succeeded += c.Pods.Desired // whoever had not ended when the lead succeeded is not waited for
+			continue
+		}
 		pods.Succeeded += c.Pods.Succeeded
 		pods.Ready += c.Pods.Ready
 	}

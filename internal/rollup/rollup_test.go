@@ -105,11 +105,11 @@ var cases = map[string]struct {
 		ready: no, reason: v1alpha1.ReasonDeleting, message: "a: its pod is still there", healthy: yes, complete: no, failed: no, reconciling: true,
 	},
 	"one done, one running": {
-		in: input(member("a", succeeded), member("b", running)), sync: synced, health: v1alpha1.Progressing, clusters: "2/2", pods: "6/8",
+		in: input(member("a", succeeded), member("b", running)), sync: synced, health: v1alpha1.Progressing, clusters: "2/2", pods: "7/8",
 		ready: yes, reason: v1alpha1.ReasonSynced, message: "running on b; completed on a", healthy: yes, complete: no, failed: no,
 	},
 	"all done": {
-		in: input(member("b", succeeded), member("a", succeeded)), sync: synced, health: v1alpha1.Healthy, clusters: "2/2", pods: "6/8",
+		in: input(member("b", succeeded), member("a", succeeded)), sync: synced, health: v1alpha1.Healthy, clusters: "2/2", pods: "8/8",
 		ready: yes, reason: v1alpha1.ReasonSucceeded, message: "completed on a, b", healthy: yes, complete: yes, failed: no,
 	},
 	"one failed, one running": {
@@ -117,12 +117,12 @@ var cases = map[string]struct {
 		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its message", healthy: no, complete: no, failed: no,
 	},
 	"one failed, one done": {
-		in: input(member("a", failed), member("b", succeeded)), sync: synced, health: v1alpha1.Degraded, clusters: "2/2", pods: "3/8",
+		in: input(member("a", failed), member("b", succeeded)), sync: synced, health: v1alpha1.Degraded, clusters: "2/2", pods: "4/8",
 		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its message", healthy: no, complete: no, failed: yes, stalled: true,
 	},
 	"one failed and will be tried again, one done": {
 		in:   with(input(member("a", failed, retryWaiting), member("b", succeeded)), func(in *rollup.Input) { in.Wanted.Retries = 1 }),
-		sync: unsynced, health: v1alpha1.Progressing, clusters: "1/2", pods: "3/8",
+		sync: unsynced, health: v1alpha1.Progressing, clusters: "1/2", pods: "4/8",
 		ready: no, reason: v1alpha1.ReasonRetryWaiting, message: "a: its message; retry 1 of 1", healthy: yes, complete: no, failed: no, reconciling: true,
 	},
 	"one failed for the last time": {
@@ -131,7 +131,7 @@ var cases = map[string]struct {
 		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its message", healthy: no, complete: no, failed: yes, stalled: true,
 	},
 	"one cancelled, one done": {
-		in: input(member("a", v1alpha1.RunCancelled), member("b", succeeded)), sync: synced, health: v1alpha1.Degraded, clusters: "2/2", pods: "3/8",
+		in: input(member("a", v1alpha1.RunCancelled), member("b", succeeded)), sync: synced, health: v1alpha1.Degraded, clusters: "2/2", pods: "4/8",
 		ready: no, reason: v1alpha1.ReasonRunCancelled, message: "a: run run-a was its message; to run again, set the annotation minifleet.dev/rerun-at", healthy: no, complete: no, failed: yes, stalled: true,
 	},
 	"an outdated one failed": {
@@ -139,7 +139,7 @@ var cases = map[string]struct {
 		ready: no, reason: v1alpha1.ReasonRunFailed, message: "a: its message", healthy: no, complete: no, failed: no, reconciling: true,
 	},
 	"an outdated one succeeded": {
-		in: input(member("a", succeeded, outdated)), sync: unsynced, health: v1alpha1.Healthy, clusters: "0/1", pods: "3/4",
+		in: input(member("a", succeeded, outdated)), sync: unsynced, health: v1alpha1.Healthy, clusters: "0/1", pods: "4/4",
 		ready: no, reason: v1alpha1.ReasonRunSucceeded, message: "a: its message", healthy: yes, complete: no, failed: no, reconciling: true,
 	},
 	"lost while running": {
@@ -167,7 +167,7 @@ var cases = map[string]struct {
 		ready: no, reason: v1alpha1.ReasonConflict, message: "a: Job hpc/n already exists", healthy: no, complete: no, failed: no, reconciling: true,
 	},
 	"a name in use after it succeeded": {
-		in: input(member("a", succeeded, conflict)), sync: unsynced, health: v1alpha1.Healthy, clusters: "0/1", pods: "3/4",
+		in: input(member("a", succeeded, conflict)), sync: unsynced, health: v1alpha1.Healthy, clusters: "0/1", pods: "4/4",
 		ready: no, reason: v1alpha1.ReasonConflict, message: "a: Job hpc/n already exists", healthy: yes, complete: yes, failed: no, reconciling: true,
 	},
 	"suspended before it ran": {
@@ -197,7 +197,7 @@ var cases = map[string]struct {
 	},
 	"not enough, and what there is has succeeded": {
 		in:   with(input(member("a", succeeded)), func(in *rollup.Input) { in.Decision.Wanted = 2 }),
-		sync: synced, health: v1alpha1.Healthy, clusters: "1/2", pods: "3/4",
+		sync: synced, health: v1alpha1.Healthy, clusters: "1/2", pods: "4/4",
 		ready: no, reason: v1alpha1.ReasonNotEnoughClusters, message: "1 of 2 members could be chosen (a); there are no more MemberClusters: register more, or ask for fewer (numberOfClusters)", healthy: yes, complete: no, failed: no,
 	},
 	"no member": {

@@ -58,6 +58,7 @@ func job(runID string, change ...func(*runs.Job)) *runs.Job {
 }
 
 func succeeded(j *runs.Job) { j.Finished, j.Succeeded = true, true }
+func ending(j *runs.Job)    { j.Succeeding = true }
 func failed(j *runs.Job)    { j.Finished = true }
 func deleting(j *runs.Job)  { j.Deleting = true }
 func suspended(j *runs.Job) { j.Suspended, j.SuspendedByUs = true, true }

@@ -137,6 +137,7 @@ func everyJob() []*runs.Job {
 					})
 				}
 			}
+			out = append(out, &runs.Job{RunID: id, Digest: "1", Size: 2, Deleting: deleting, UID: "first", Succeeding: true})
 			out = append(out, &runs.Job{RunID: id, Digest: "1", Size: 2, Deleting: deleting, UID: "first", Pods: v1alpha1.PodCounts{Ready: 2}})
 			for _, uid := range []string{"first", "second"} {
 				out = append(out, &runs.Job{
@@ -234,7 +235,10 @@ func TestNextExhaustively(t *testing.T) {
 		},
 		"what is evicted is neither made, adjusted nor ignored": func(s situation, n runs.Step) bool {
 			return s.wanted.Evict == "" || n.Action != runs.Create && (n.Action != runs.Adjust) &&
-				(n.Action != runs.Nothing || !s.own() || !s.jobLive() || !s.ledgerLive() || s.job.Deleting)
+				(n.Action != runs.Nothing || !s.own() || !s.jobLive() || !s.ledgerLive() || s.job.Deleting || s.job.Succeeding)
+		},
+		"a Job of a live run that is about to have succeeded is neither stopped, deleted nor adjusted": func(s situation, n runs.Step) bool {
+			return !s.ledgerLive() || !s.own() || !s.job.Succeeding || n.Action == runs.Nothing || n.Action == runs.DeleteJob && n.Reason == v1alpha1.ReasonCleanedUp
 		},
 		"a Job that is being deleted is not deleted, adjusted or adopted": func(s situation, n runs.Step) bool {
 			return s.job == nil || !s.job.Deleting || n.Action != runs.DeleteJob && n.Action != runs.Adjust && n.Action != runs.Adopt

@@ -69,7 +69,7 @@ func first(a, b *metav1.Time) *metav1.Time {
 
 // tells says whether a Job tells how a run gets on.
 func tells(run *v1alpha1.Run, j *Job) bool {
-	return j != nil && j.RunID == run.ID && !j.Finished && !j.Deleting
+	return j != nil && j.RunID == run.ID && !j.Finished && !j.Succeeding && !j.Deleting
 }
 
 // Patience is how long a run is let be that does not get going.

@@ -74,6 +74,7 @@ func TestTrack(t *testing.T) {
 		"not there":                          {times(at(3), nil, at(4)), nil, 0, times(at(3), nil, at(4))},
 		"another run's":                      {times(at(3), nil, at(4)), job("b", pods(0, 0, 0)), 0, times(at(3), nil, at(4))},
 		"at its end":                         {times(at(3), nil, nil), job("a", succeeded, pods(0, 0, 0)), 0, times(at(3), nil, nil)},
+		"about to have succeeded":            {times(at(3), nil, nil), job("a", ending, pods(0, 1, 0)), 0, times(at(3), nil, nil)},
 		"being deleted":                      {times(at(3), nil, nil), job("a", deleting, pods(0, 0, 0)), 0, times(at(3), nil, nil)},
 		"not known to be there yet":          {starting, job("a", pods(2, 0, 0)), 0, starting},
 	}
@@ -115,6 +116,7 @@ func TestStuck(t *testing.T) {
 		"suspended":                           {suspendedAt(at(7), times(at(3), nil, nil)), job("a", suspended), 0, both, "", nil},
 		"queued by the member":                {times(nil, nil, nil), job("a", queued), 0, both, v1alpha1.StopNotStarted, at(10)},
 		"queued by the member again":          {suspendedAt(at(7), times(at(3), at(7), nil)), job("a", queued), 0, both, v1alpha1.StopNotStarted, at(17)},
+		"about to have succeeded":             {times(at(3), at(5), nil), job("a", ending, pods(0, 1, 0)), 0, both, "", nil},
 		"being deleted":                       {times(nil, nil, nil), job("a", deleting), 0, both, "", nil},
 		"finished":                            {times(nil, nil, nil), job("a", failed), 0, both, "", nil},
 		"not there":                           {times(nil, nil, nil), nil, 0, both, "", nil},

@@ -28,6 +28,22 @@ func TestNext(t *testing.T) {
 			wanted(), line("a", v1alpha1.RunRunning), nil, job("a", succeeded),
 			runs.Finish, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded,
 		},
+		"its Job has succeeded, and pods of it still end": {
+			wanted(), line("a", v1alpha1.RunRunning), nil, job("a", ending),
+			runs.Nothing, "", v1alpha1.ReasonWaitingForCompletion,
+		},
+		"its Job has succeeded, and pods of it still end, and it is cancelled": {
+			wanted(cancel("a")), line("a", v1alpha1.RunRunning), nil, job("a", ending),
+			runs.Nothing, "", v1alpha1.ReasonWaitingForCompletion,
+		},
+		"its Job has succeeded, and pods of it still end, and it was to be stopped": {
+			wanted(digest("2"), replace), line("a", v1alpha1.RunStopping), nil, job("a", ending),
+			runs.Nothing, "", v1alpha1.ReasonWaitingForCompletion,
+		},
+		"its Job has succeeded, and pods of it still end, and its member is drained": {
+			wanted(drained), line("a", v1alpha1.RunRunning), nil, job("a", ending),
+			runs.Nothing, "", v1alpha1.ReasonWaitingForCompletion,
+		},
 		"its Job failed": {
 			wanted(), line("a", v1alpha1.RunRunning), nil, job("a", failed),
 			runs.Finish, v1alpha1.RunFailed, v1alpha1.ReasonRunFailed,

@@ -84,7 +84,9 @@ type Job struct {
 	// Finished says that the Job has ended; Succeeded and Message say how.
 	Finished, Succeeded bool
 	Message             string
-	CompletionTime      *metav1.Time
+	// Succeeding says that the Job is about to be Finished and Succeeded: the member stops what still runs of it.
+	Succeeding     bool
+	CompletionTime *metav1.Time
 	// StartTime is when the member began to make its pods, since it was last resumed.
 	StartTime *metav1.Time
 	Size      int32
@@ -189,6 +191,7 @@ var rules = []rule{
 	{"its Job no longer exists, and its member knows how it ended: the result goes into the ledger", endedWithoutJob},
 	{"its Job was seen before and no longer exists: it has failed, and is not silently repeated", jobVanished},
 	{"its Job is being deleted: wait until its pods are deleted", jobDeleting},
+	{"its Job has succeeded, and pods of it still end: wait for them, whatever else is asked for", succeeding},
 	{"it was to be stopped since its pods did not run, and they do by now: let it go on", startedAfterAll},
 	{"the hub has begun to stop it: delete its Job", stopping},
 	{"it is cancelled and no Job was ever made: give it up", cancelUnstarted},
@@ -379,6 +382,15 @@ func jobDeleting(in *Input) (Step, bool) {
 		return Step{}, false
 	}
 	return Step{Action: Nothing, Reason: v1alpha1.ReasonDeleting, Message: "the Job is being deleted; waiting until its pods are deleted"}, true
+}
+
+// succeeding keeps a success from being forgotten: a Job that is deleted now would not have succeeded.
+func succeeding(in *Input) (Step, bool) {
+	if !in.live() || !in.hasRunsJob() || !in.Job.Succeeding {
+		return Step{}, false
+	}
+	return Step{Action: Nothing, Reason: v1alpha1.ReasonWaitingForCompletion,
+		Message: "it has succeeded; waiting until the member has stopped what still runs of it"}, true
 }
 
 // startedAfterAll is for a hub that did not run between writing that it would stop a run and doing so.
