@@ -59,6 +59,29 @@ var _ = Describe("A run whose lead has succeeded", func() {
 		Expect(jobsMade("alpine", w.name)).To(Equal(1))
 	})
 
+	It("has succeeded although a pod of it never got a node, since minSize of them had room", func(ctx SpecContext) {
+		w.freeCPU(ctx, "64/64")
+		f := w.asking("partial", 5, "20", held)
+		f.Spec.MiniCluster.MinSize = 2
+		Expect(hub.Create(ctx, f)).To(Succeed())
+		w.podsRun(ctx, "partial", "3/5")
+		Eventually(w.told).WithArguments(ctx, "partial", "a").Should(HavePrefix("Unschedulable: 3 of 5 pods ready; partial-"))
+		Expect(w.get(ctx, "partial").Status.Runs[0].RunningTime).NotTo(BeNil())
+
+		By("having what it may still take reserved")
+		other := w.asking("other", 1, "20", held)
+		Expect(hub.Create(ctx, other)).To(Succeed())
+		Eventually(w.readyMessage).WithArguments(ctx, "other").Should(ContainSubstring("0 of 1 pods fit"))
+		w.releasePod(ctx, "partial", "1")
+		w.podsRun(ctx, "partial", "4/5")
+		Consistently(w.line).WithArguments(ctx, "other").Should(HavePrefix("False InsufficientCapacity"))
+
+		w.releasePod(ctx, "partial", "0")
+		Eventually(w.line).WithArguments(ctx, "partial").Should(Equal(done))
+		Expect(w.get(ctx, "partial").Status.Summary.Pods).To(Equal("5/5"))
+		Eventually(w.line).WithArguments(ctx, "other").Should(Equal(running))
+	})
+
 	It("is not called that before its last pod has ended, and not failed by one that fails then, nor cancelled", func(ctx SpecContext) {
 		f := w.fmc("slow", map[string]string{lab.AskHold: "true", lab.AskLingerSeconds: "60"})
 		f.Spec.MiniCluster.Size = 3

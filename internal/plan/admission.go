@@ -44,9 +44,9 @@ func (t *Target) admitNew(s *Snapshot, d *Decision, line *Line, reads *Reads) {
 		t.wait(v1alpha1.ReasonMemberClosed, "no new run begins on a member that "+why)
 		return
 	}
-	gang, err := d.Variants.Gang(t.Name)
 	if m.Connection.Room == nodeusage.Pending {
-		t.waitForRoom(s, gang, line)
+		quorum, _ := d.Variants.Quorum(t.Name) // what cannot be rendered was told before
+		t.waitForRoom(s, quorum, line)
 		return
 	}
 	if r, ok := s.Queue.Reserved[t.Name]; ok && r.Run == "" {
@@ -58,7 +58,11 @@ func (t *Target) admitNew(s *Snapshot, d *Decision, line *Line, reads *Reads) {
 		t.wait(v1alpha1.ReasonInsufficientCapacity, blocked)
 		return
 	}
-	if view := t.Room; view != nil && err == nil {
+	if view := t.Room; view != nil {
+		gang, err := d.Variants.Gang(t.Name)
+		if err != nil {
+			return
+		}
 		t.Reserve = &queue.Request{View: view, Reservation: queue.Reservation{Gang: gang}}
 	}
 }
@@ -73,8 +77,9 @@ func (t *Target) waitForRoom(s *Snapshot, gang fit.Gang, line *Line) {
 	t.wait(v1alpha1.ReasonConnecting, notListed)
 }
 
-// admitLive lets a live run take more room than it has, in its turn: one that is resumed once all of its pods have some,
-// since they start together; one that is to be larger as far as there is some, since Flux lets brokers join later.
+// admitLive lets a live run take more room than it has, in its turn: one that is resumed once all of its pods have some, or
+// minSize of them, since they start together; one that is to be larger as far as there is some, since Flux lets brokers
+// join later.
 func (t *Target) admitLive(s *Snapshot, d *Decision, ledger runs.Ledger, line *Line, reads *Reads) {
 	last, job := ledger.Last(t.Name), t.Observed.Job
 	t.Size = d.Wanted.SizeFor(last, job)
@@ -113,17 +118,20 @@ func (t *Target) hasRoom(reserved map[string]queue.Reservation) bool {
 	return ok && (t.Observed.Job.Unreleased || t.Admitted)
 }
 
-// moreRoom is the pods that a live run needs room for: all that are left of one that is resumed, else one, with the pod
-// of services beside it.
+// moreRoom is the pods that a live run needs room for: all that are left of one that is resumed, or of minSize, else one,
+// with the pod of services beside it.
 func (t *Target) moreRoom(d *Decision, last *v1alpha1.Run, resumes bool) fit.Gang {
 	gang := gangOfJob(t.Observed.Object, nil)
+	gang.Size = int(t.Size)
 	if current, err := d.Variants.Gang(t.Name); err == nil && d.Wanted.IsCurrent(last) {
 		gang.Beside = current.Beside
+		gang = quorumOf(gang, &d.Variants.For(t.Name).Spec)
 	}
-	gang.Size = 1
-	if resumes {
-		gang.Size = max(int(t.Size-t.Observed.Job.Pods.Succeeded), 0)
+	if !resumes {
+		gang.Size = 1
+		return gang
 	}
+	gang.Size = max(gang.Size-int(t.Observed.Job.Pods.Succeeded), 0)
 	return gang
 }
 
@@ -138,7 +146,15 @@ func (t *Target) resume(s *Snapshot, gang fit.Gang, line *Line, reads *Reads) (b
 		return "", t.Room
 	}
 	t.Needs = &gang
-	return "it is resumed when all of its pods have room; " + f.Blocked, nil
+	return "it is resumed when " + needed(gang, t) + " have room; " + f.Blocked, nil
+}
+
+// needed names the pods that have to have room before a run is resumed.
+func needed(gang fit.Gang, t *Target) string {
+	if all := int(t.Size - t.Observed.Job.Pods.Succeeded); gang.Size < all {
+		return fmt.Sprintf("%d of its pods (minSize)", gang.Size)
+	}
+	return "all of its pods"
 }
 
 // grow makes the size as large as there is room for, and says what keeps even one pod more away; nothing, if nothing

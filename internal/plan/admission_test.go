@@ -45,8 +45,15 @@ func TestRoomForNewRuns(t *testing.T) {
 		"others have it reserved": {object: MakeObject("run"), others: func(q *queue.Queue) {
 			q.Update(queue.Key{Namespace: "hpc", Name: "first"}, map[string]queue.Reservation{"alpine": {Gang: gang(2)}}, nil)
 		}, want: outcome{Placed: []string{}, Waiting: []string{"alpine"}, Lacking: []string{"alpine"}}},
-		"somebody comes first":    {object: MakeObject("run"), used: 1, others: ahead(0), want: outcome{Placed: []string{}, Waiting: []string{"alpine"}, Lacking: []string{"alpine"}, Behind: "first"}},
-		"it comes first":          {object: MakeObject("run").With(priority(1)), used: 1, others: ahead(0), want: outcome{Placed: []string{"alpine"}, Reserved: map[string]int{"alpine": 2}}},
+		"somebody comes first": {object: MakeObject("run"), used: 1, others: ahead(0), want: outcome{Placed: []string{}, Waiting: []string{"alpine"}, Lacking: []string{"alpine"}, Behind: "first"}},
+		"it comes first":       {object: MakeObject("run").With(priority(1)), used: 1, others: ahead(0), want: outcome{Placed: []string{"alpine"}, Reserved: map[string]int{"alpine": 2}}},
+		"minSize has room":     {object: MakeObject("run").With(sized(4), quorum(2)), used: 1, want: outcome{Placed: []string{"alpine"}, Reserved: map[string]int{"alpine": 4}}},
+		"all of it has room":   {object: MakeObject("run").With(sized(3), quorum(2)), want: outcome{Placed: []string{"alpine"}, Reserved: map[string]int{"alpine": 3}}},
+		"minSize has no room":  {object: MakeObject("run").With(sized(4), quorum(2)), used: 2, want: outcome{Placed: []string{}, Waiting: []string{"alpine"}, Lacking: []string{"alpine"}}},
+		"minSize comes second": {object: MakeObject("run").With(sized(4), quorum(1)), used: 1, others: ahead(0), want: outcome{Placed: []string{}, Waiting: []string{"alpine"}, Lacking: []string{"alpine"}, Behind: "first"}},
+		"others have it, beyond their minSize": {object: MakeObject("run"), others: func(q *queue.Queue) {
+			q.Update(queue.Key{Namespace: "hpc", Name: "first"}, map[string]queue.Reservation{"alpine": {Gang: gang(7)}}, nil)
+		}, want: outcome{Placed: []string{}, Waiting: []string{"alpine"}, Lacking: []string{"alpine"}}},
 		"suspended it needs none": {object: MakeObject("run").With(suspended), used: 3, want: outcome{Placed: []string{"alpine"}}},
 		"what it has it keeps":    {object: MakeObject("run").Runs(MakeRun("aa", "alpine", v1alpha1.RunRunning)), used: 3, want: outcome{Placed: []string{"alpine"}}},
 	}
@@ -81,8 +88,8 @@ func TestRoomForLiveRuns(t *testing.T) {
 		Needs    int
 		Reads    []plan.Fact
 	}
-	running := func(n int32) *ObjectWrapper {
-		return MakeObject("run").With(elastic(6), sized(n)).Runs(MakeRun("aa", "alpine", v1alpha1.RunRunning)).Placed("alpine")
+	running := func(n int32, change ...func(*v1alpha1.FleetMiniCluster)) *ObjectWrapper {
+		return MakeObject("run").With(elastic(6), sized(n)).With(change...).Runs(MakeRun("aa", "alpine", v1alpha1.RunRunning)).Placed("alpine")
 	}
 	cases := map[string]struct {
 		object   *ObjectWrapper
@@ -95,6 +102,9 @@ func TestRoomForLiveRuns(t *testing.T) {
 		"resumed with room":         {running(2), MakeJob("aa").Suspended(), 0, false, 0, outcome{Action: runs.Adjust, Size: 2, Reserved: 2}},
 		"resumed, just enough":      {running(2), MakeJob("aa").Suspended(), 0, false, 2, outcome{Action: runs.Adjust, Size: 2, Reserved: 2}},
 		"resumed without room":      {running(2), MakeJob("aa").Suspended(), 0, false, 3, outcome{Action: runs.Nothing, Size: 2, Needs: 2}},
+		"resumed, minSize has room": {running(4, quorum(2)), MakeJob("aa").Size(4).Suspended(), 0, false, 2, outcome{Action: runs.Adjust, Size: 4, Reserved: 4}},
+		"resumed, minSize has none": {running(4, quorum(2)), MakeJob("aa").Size(4).Suspended(), 0, false, 3, outcome{Action: runs.Nothing, Size: 4, Needs: 2}},
+		"larger, minSize is enough": {running(4, quorum(2)), MakeJob("aa"), 2, false, 2, outcome{Action: runs.Nothing, Size: 4, Needs: 1}},
 		"resumed, and admitted":     {running(2), MakeJob("aa").Suspended(), 2, true, 3, outcome{Action: runs.Adjust, Size: 2}},
 		"released, room was kept":   {running(2), MakeJob("aa").Unreleased(), 2, false, 3, outcome{Action: runs.Adjust, Size: 2}},
 		"released without room":     {running(2), MakeJob("aa").Unreleased(), 0, false, 3, outcome{Action: runs.Nothing, Size: 2, Needs: 2}},
@@ -141,19 +151,21 @@ func TestReservationsOfLiveRuns(t *testing.T) {
 		had      int
 		want     map[string]int
 	}{
-		"suspended":                      {run: running, job: MakeJob("aa").Size(4).Suspended(), had: 4, want: map[string]int{}},
-		"resumed just now":               {run: running, job: MakeJob("aa").Size(4).Suspended(), admitted: true, had: 4, want: map[string]int{"alpine": 4}},
-		"it has another size":            {run: running, job: MakeJob("aa"), had: 4, want: map[string]int{"alpine": 2}},
-		"resized just now":               {run: running, job: MakeJob("aa"), admitted: true, had: 4, want: map[string]int{"alpine": 4}},
-		"connecting, so nothing is seen": {run: running, alpine: MakeMember("alpine").Connecting(), had: 4, want: map[string]int{"alpine": 4}},
-		"lost, so nothing is seen":       {run: running, alpine: MakeMember("alpine").Unreachable(0), had: 4, want: map[string]int{"alpine": 4}},
-		"it had none":                    {run: running, job: MakeJob("aa").Size(3), want: map[string]int{"alpine": 3}},
-		"it had none, and is not seen":   {run: running, alpine: MakeMember("alpine").Unreachable(0), want: map[string]int{"alpine": 2}},
-		"about to be released":           {run: running, job: MakeJob("aa").Unreleased(), had: 2, want: map[string]int{"alpine": 2}},
-		"not to be released":             {run: running, job: MakeJob("aa").Unreleased(), change: suspended, had: 2, want: map[string]int{}},
-		"its Job has ended":              {run: running, job: MakeJob("aa").Succeeded(), had: 2, want: map[string]int{}},
-		"it has ended":                   {run: MakeRun("aa", "alpine", v1alpha1.RunSucceeded), job: MakeJob("aa").Succeeded(), had: 2, want: map[string]int{}},
-		"being stopped":                  {run: MakeRun("aa", "alpine", v1alpha1.RunStopping), job: MakeJob("aa").Running().Deleted(), had: 2, want: map[string]int{"alpine": 2}},
+		"suspended":                       {run: running, job: MakeJob("aa").Size(4).Suspended(), had: 4, want: map[string]int{}},
+		"resumed just now":                {run: running, job: MakeJob("aa").Size(4).Suspended(), admitted: true, had: 4, want: map[string]int{"alpine": 4}},
+		"it has another size":             {run: running, job: MakeJob("aa"), had: 4, want: map[string]int{"alpine": 2}},
+		"resized just now":                {run: running, job: MakeJob("aa"), admitted: true, had: 4, want: map[string]int{"alpine": 4}},
+		"connecting, so nothing is seen":  {run: running, alpine: MakeMember("alpine").Connecting(), had: 4, want: map[string]int{"alpine": 4}},
+		"lost, so nothing is seen":        {run: running, alpine: MakeMember("alpine").Unreachable(0), had: 4, want: map[string]int{"alpine": 4}},
+		"it had none":                     {run: running, job: MakeJob("aa").Size(3), want: map[string]int{"alpine": 3}},
+		"beyond minSize":                  {run: running, job: MakeJob("aa").Size(4), change: quorum(1), had: 4, want: map[string]int{"alpine": 4}},
+		"beyond minSize, and it had none": {run: running, job: MakeJob("aa").Size(4), change: quorum(1), want: map[string]int{"alpine": 4}},
+		"it had none, and is not seen":    {run: running, alpine: MakeMember("alpine").Unreachable(0), want: map[string]int{"alpine": 2}},
+		"about to be released":            {run: running, job: MakeJob("aa").Unreleased(), had: 2, want: map[string]int{"alpine": 2}},
+		"not to be released":              {run: running, job: MakeJob("aa").Unreleased(), change: suspended, had: 2, want: map[string]int{}},
+		"its Job has ended":               {run: running, job: MakeJob("aa").Succeeded(), had: 2, want: map[string]int{}},
+		"it has ended":                    {run: MakeRun("aa", "alpine", v1alpha1.RunSucceeded), job: MakeJob("aa").Succeeded(), had: 2, want: map[string]int{}},
+		"being stopped":                   {run: MakeRun("aa", "alpine", v1alpha1.RunStopping), job: MakeJob("aa").Running().Deleted(), had: 2, want: map[string]int{"alpine": 2}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

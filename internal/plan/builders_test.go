@@ -127,6 +127,9 @@ func sized(n int32) func(*v1alpha1.FleetMiniCluster) {
 func elastic(most int32) func(*v1alpha1.FleetMiniCluster) {
 	return func(f *v1alpha1.FleetMiniCluster) { f.Spec.MiniCluster.MaxSize = most }
 }
+func quorum(n int32) func(*v1alpha1.FleetMiniCluster) {
+	return func(f *v1alpha1.FleetMiniCluster) { f.Spec.MiniCluster.MinSize = n }
+}
 func rerun(token string) func(*v1alpha1.FleetMiniCluster) {
 	return func(f *v1alpha1.FleetMiniCluster) { f.Annotations[v1alpha1.AnnotationRerunAt] = token }
 }

@@ -112,7 +112,7 @@ func (d *Decision) room(s *Snapshot, member string, line *Line, reads *Reads) pl
 	if m == nil || !m.Connection.Connected {
 		return anything // it is unfit, or about to be
 	}
-	gang, err := d.Variants.Gang(member)
+	gang, err := d.Variants.Quorum(member)
 	if err != nil {
 		return anything // which is told when it is to be rendered
 	}

@@ -57,6 +57,7 @@ func TestWhatItWaitsFor(t *testing.T) {
 		object *ObjectWrapper
 		want   outcome
 	}{
+		"no room for minSize":         {MakeObject("run").With(sized(4), quorum(2)), outcome{Waits: map[string]int{"alpine": 2}}},
 		"no room":                     {MakeObject("run"), outcome{Waits: map[string]int{"alpine": 2}}},
 		"suspended":                   {MakeObject("run").With(suspended), outcome{}},
 		"something is wrong with it":  {MakeObject("run").With(invalid), outcome{}},

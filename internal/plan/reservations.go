@@ -64,7 +64,8 @@ func (r *Round) idles(d *Decision, t *Target, last *v1alpha1.Run) bool {
 	return job.SuspendedByUs && (d.Wanted.Suspend || !job.Unreleased)
 }
 
-// liveReservation is what a live run has reserved. The Job knows best what its pods need: the spec may have changed
+// liveReservation is what a live run has reserved: all that its Job may take, also what is beyond minSize. Pods of it that
+// wait for a node take the room that appears before any run does that the hub would let begin there. The Job knows best what its pods need: the spec may have changed
 // since it was made.
 func liveReservation(d *Decision, t *Target, last *v1alpha1.Run, old queue.Reservation, had bool) (queue.Reservation, bool) {
 	next := old
@@ -94,7 +95,7 @@ func (r *Round) entry(s *Snapshot, d *Decision) *queue.Entry {
 	if d.Problem == nil && !d.Wanted.Suspend && d.Placement != nil && r.hold(d) == "" {
 		for _, name := range r.Line.Lacking {
 			last := r.Ledger.Last(name)
-			if gang, err := d.Variants.Gang(name); err == nil && (last == nil || last.State.Ended()) {
+			if gang, err := d.Variants.Quorum(name); err == nil && (last == nil || last.State.Ended()) {
 				e.Gangs[name] = gang
 			}
 		}

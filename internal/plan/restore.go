@@ -32,7 +32,8 @@ func Restore(f *v1alpha1.FleetMiniCluster, spec *v1alpha1.PlacementSpec, labels 
 		return out // such a spec starts nothing; what is live tells when it is reconciled
 	}
 	if waits {
-		out.Entry = &queue.Entry{Rank: rankOf(f), Anywhere: &gang}
+		quorum := quorumOf(gang, &f.Spec.MiniCluster)
+		out.Entry = &queue.Entry{Rank: rankOf(f), Anywhere: &quorum}
 	}
 	told := map[string]v1alpha1.ClusterStatus{}
 	for _, c := range f.Status.Clusters {

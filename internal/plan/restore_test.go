@@ -33,6 +33,8 @@ func TestRestore(t *testing.T) {
 		"a pod of another has":   {running().Shown(v1alpha1.ClusterStatus{Name: "alpine", Run: "old", Pods: v1alpha1.PodCounts{Succeeded: 1}}), outcome{Reserved: map[string]int{"alpine": 2}}},
 		"it waits to be resumed": {running().Shown(v1alpha1.ClusterStatus{Name: "alpine", Run: "aa", Health: v1alpha1.Suspended, Reason: v1alpha1.ReasonInsufficientCapacity}), nothing},
 		"it waits for room":      {MakeObject("run").Ready(v1alpha1.ReasonInsufficientCapacity), outcome{Reserved: map[string]int{}, Waits: true}},
+		"it waits for minSize":   {MakeObject("run").With(sized(4), quorum(2)).Ready(v1alpha1.ReasonInsufficientCapacity), outcome{Reserved: map[string]int{}, Waits: true}},
+		"it is live, of minSize": {running().With(sized(4), quorum(2)), outcome{Reserved: map[string]int{"alpine": 4}}},
 		"it waits for members":   {MakeObject("run").Ready(v1alpha1.ReasonConnecting), outcome{Reserved: map[string]int{}, Waits: true}},
 		"it waits for another":   {MakeObject("run").Ready(v1alpha1.ReasonWaitingForCompletion), nothing},
 		"it was being deleted":   {MakeObject("run").Ready(v1alpha1.ReasonInsufficientCapacity).With(func(f *v1alpha1.FleetMiniCluster) { f.DeletionTimestamp = at(0) }), nothing},

@@ -81,6 +81,23 @@ func (v *Variants) make(labels map[string]string) *Variant {
 	return out
 }
 
+// Quorum is the pods of Gang that have to have room before a run begins: minSize of them, where that is set. The others
+// come as they have some.
+func (v *Variants) Quorum(member string) (fit.Gang, error) {
+	gang, err := v.Gang(member)
+	if err != nil {
+		return fit.Gang{}, err
+	}
+	return quorumOf(gang, &v.For(member).Spec), nil
+}
+
+func quorumOf(g fit.Gang, spec *fluxv1alpha2.MiniClusterSpec) fit.Gang {
+	if least := int(spec.MinSize); least > 0 {
+		g.Size = min(g.Size, least)
+	}
+	return g
+}
+
 // Gang is the pods that the MiniCluster will have on a member.
 func (v *Variants) Gang(member string) (fit.Gang, error) {
 	out := v.For(member)
