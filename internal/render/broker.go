@@ -158,6 +158,7 @@ func (m *miniCluster) brokerOptions() []string {
 		"-Sstatedir=" + m.configPath("var/lib/flux"),
 		"-Stbon.topo=" + topology,
 		"-Stbon.connect_timeout=" + flux.ConnectTimeout,
+		"-Sbroker.cleanup-timeout=" + strconv.Itoa(cleanupSeconds) + "s",
 		"-Slog-stderr-mode=local",
 		"-Slog-stderr-level=" + strconv.Itoa(int(m.logLevel())),
 	}

@@ -49,7 +49,18 @@ type entrypointData struct {
 	Logs                 string
 	ArchivePath          string
 	Mode                 string
+	// EndSeconds is how long a pod that is asked to end may take, FollowerSeconds how long a follower waits for the
+	// lead to end it.
+	EndSeconds, FollowerSeconds int
 }
+
+// A kubelet gives a pod that it asks to end 30 seconds, where its spec says nothing else. Followers wait for half of them:
+// the lead stops jobs, which Flux kills after 5 seconds, and has a time limit for that (broker.cleanup-timeout).
+const (
+	endSeconds      = 25
+	followerSeconds = 15
+	cleanupSeconds  = 10
+)
 
 // Modes of the lead broker.
 const (
@@ -94,6 +105,8 @@ func (m *miniCluster) entrypointData(index int, pieces map[string]string) entryp
 		Logs:            c.Logs,
 		ArchivePath:     m.spec.Archive.Path,
 		Mode:            mode(c),
+		EndSeconds:      endSeconds,
+		FollowerSeconds: followerSeconds,
 	}
 	if data.Logs == "" {
 		data.Logs = "/tmp/fluxout"

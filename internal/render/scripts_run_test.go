@@ -36,9 +36,10 @@ start)
     exit $?
   fi
   if [ -n "${HANG:-}" ]; then
-    trap 'exit "${HANG_CODE:-7}"' TERM
+    trap 'echo asked >> "$HANG.asked"; if [ -z "${DEAF:-}" ]; then exit "${HANG_CODE:-7}"; fi' TERM
     echo started > "$HANG"
-    while :; do sleep 0.05; done
+    while [ -e "$RECORD" ] && [ ! -e "$HANG.end" ]; do sleep 0.05; done
+    exit 0
   fi
   code=$(head -n 1 "$CODES")
   sed -i 1d "$CODES"
@@ -66,6 +67,14 @@ shift
 code=$?
 echo "$what: measured" >&2
 exit "$code"
+`
+
+// stubSleep stands in for sleep where the time matters: it is over when there is a file of that name.
+const stubSleep = `#!/bin/bash
+case "$1" in
+15|25) while [ -e "$RECORD" ] && [ ! -e "$RECORD.$1" ]; do /bin/sleep 0.05; done ;;
+*) exec /bin/sleep "$1" ;;
+esac
 `
 
 // pod is a directory in place of a pod's root, with the files that its volumes would hold.
@@ -600,6 +609,49 @@ func TestWaitScriptWithoutTheView(t *testing.T) {
 	}
 }
 
+// hang starts the pod's script, and returns once its broker runs.
+func (p *pod) hang() *exec.Cmd {
+	p.t.Helper()
+	p.write("bin/sleep", stubSleep)
+	p.env = append(p.env, "HANG="+p.path("started"))
+	return p.startUntil("started")
+}
+
+// startUntil starts the pod's script, and returns once it has made a file.
+func (p *pod) startUntil(file string) *exec.Cmd {
+	p.t.Helper()
+	cmd := p.command("wait-0.sh")
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.await(file)
+	return cmd
+}
+
+func (p *pod) await(file string) {
+	p.t.Helper()
+	for deadline := time.Now().Add(time.Minute); p.read(file) == ""; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			p.t.Fatalf("there is no %s", file)
+		}
+	}
+}
+
+func (p *pod) interrupt(cmd *exec.Cmd) {
+	p.t.Helper()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *pod) mustBeInterrupted(cmd *exec.Cmd) {
+	p.t.Helper()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 143 {
+		p.t.Errorf("after SIGTERM: %v, want exit code 143", err)
+	}
+}
+
 // A broker that is asked to end may do so with 0, and yet the pod has not done what it was for.
 func TestWaitScriptPassesSignalsOn(t *testing.T) {
 	for _, index := range []string{"0", "1"} {
@@ -610,27 +662,84 @@ func TestWaitScriptPassesSignalsOn(t *testing.T) {
 					in := minimal("")
 					in.Spec.Logging.Timed = timed
 					p := newPod(t, in, index)
-					started := p.path("started")
-					p.env = append(p.env, "HANG="+started, "HANG_CODE="+code)
-					cmd := p.command("wait-0.sh")
-					if err := cmd.Start(); err != nil {
-						t.Fatal(err)
-					}
-					for deadline := time.Now().Add(time.Minute); p.read("started") == ""; time.Sleep(10 * time.Millisecond) {
-						if time.Now().After(deadline) {
-							t.Fatal("the broker does not start")
-						}
-					}
-					if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-						t.Fatal(err)
-					}
-					var exit *exec.ExitError
-					if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 143 {
-						t.Errorf("after SIGTERM: %v, want exit code 143", err)
+					p.env = append(p.env, "HANG_CODE="+code)
+					cmd := p.hang()
+					p.write("record.15", "over")
+					p.interrupt(cmd)
+					p.mustBeInterrupted(cmd)
+					if p.read("started.asked") == "" {
+						t.Error("the broker was not asked to end")
 					}
 				})
 			}
 		}
+	}
+}
+
+// Where all pods are asked to end, the lead ends the followers' brokers.
+func TestFollowersWaitForTheLead(t *testing.T) {
+	p := newPod(t, minimal("true"), "1")
+	cmd := p.hang()
+	p.interrupt(cmd)
+	time.Sleep(200 * time.Millisecond)
+	p.write("started.end", "the lead has ended")
+	p.mustBeInterrupted(cmd)
+	if p.read("started.asked") != "" {
+		t.Error("the broker was asked to end before the lead had")
+	}
+}
+
+// Where the lead is in another cluster, it goes on.
+func TestFollowersOfAnotherClusterDoNotWait(t *testing.T) {
+	in := minimal("true")
+	in.Spec = *in.Spec.DeepCopy()
+	in.Spec.Flux.Bursting.LeadBroker = fluxv1alpha2.FluxBroker{Name: "lead", Address: "192.0.2.1", Size: 2}
+	in.Spec.Flux.Bursting.Clusters = []fluxv1alpha2.BurstedCluster{{Name: "lammps", Size: 2}}
+	p := newPod(t, in, "1")
+	cmd := p.hang()
+	p.interrupt(cmd)
+	p.mustBeInterrupted(cmd)
+}
+
+// A pod that takes too long ends before it is killed, whose exit code would fail its Job.
+func TestWaitScriptEndsInTime(t *testing.T) {
+	const forLong = "touch \"$RECORD\"; echo here > \"$RECORD.here\"; /bin/sleep 30"
+	for title, test := range map[string]struct {
+		pieces fluxv1alpha2.Commands
+		strict bool
+		deaf   string // the broker does not heed signals
+		until  string // the file that is there once it takes long
+	}{
+		"init":            {pieces: fluxv1alpha2.Commands{Init: forLong}},
+		"pre":             {pieces: fluxv1alpha2.Commands{Pre: forLong}},
+		"strict pre":      {pieces: fluxv1alpha2.Commands{Pre: forLong}, strict: true},
+		"a broker":        {deaf: "true", until: "started.asked"},
+		"post":            {pieces: fluxv1alpha2.Commands{Post: forLong}, until: "record.here"},
+		"a shell in post": {pieces: fluxv1alpha2.Commands{Post: "while :; do " + forLong + "; done"}, until: "record.here"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			in := minimal("")
+			in.Spec = *in.Spec.DeepCopy()
+			in.Spec.Containers[0].Commands, in.Spec.Logging.Strict = test.pieces, test.strict
+			p := newPod(t, in, "0")
+			p.write("bin/sleep", stubSleep)
+			p.env = append(p.env, "DEAF="+test.deaf, "HANG="+p.path("started"))
+			if test.until == "" {
+				cmd := p.startUntil("record.here")
+				p.interrupt(cmd)
+				p.mustBeInterrupted(cmd) // at once
+				return
+			}
+			cmd := p.startUntil("started")
+			p.interrupt(cmd)
+			p.await(test.until)
+			p.write("record.25", "over")
+			p.mustBeInterrupted(cmd)
+			if _, err := os.Stat(p.path("flux/flux-operator-complete.txt")); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -360,6 +360,61 @@ func TestSignals(t *testing.T) {
 	}
 }
 
+// A suspension ends all pods at once. They end in order, well within the 30 s that a kubelet gives them; a launcher that
+// waits for a job that does not heed signals is ended in time.
+func TestSuspension(t *testing.T) {
+	const deaf = "bash -c 'trap : TERM HUP INT; while :; do sleep 1; done'"
+	launcher := func(s *spec) { s.Containers[0].Launcher = true }
+	for title, test := range map[string]struct {
+		size    int32
+		command string
+		change  func(*spec)
+		within  time.Duration
+	}{
+		"submit":                 {2, "sleep 600", func(*spec) {}, 20 * time.Second},
+		"four brokers":           {4, "sleep 600", func(*spec) {}, 20 * time.Second},
+		"a job without ears":     {2, deaf, func(*spec) {}, 20 * time.Second},
+		"launcher":               {2, "flux run -N 2 sleep 600", launcher, 20 * time.Second},
+		"launcher without ears":  {2, "flux run -N 2 " + deaf, launcher, 29 * time.Second},
+		"batch":                  {2, "sleep 600", func(s *spec) { s.Containers[0].Batch = true }, 20 * time.Second},
+		"timed":                  {2, "sleep 600", func(s *spec) { s.Logging.Timed = true }, 20 * time.Second},
+		"interactive":            {2, "", interactive, 20 * time.Second},
+		"brokers below a broker": {4, "sleep 600", func(s *spec) { s.Flux.Topology = "kary:1" }, 20 * time.Second},
+	} {
+		t.Run(title, func(t *testing.T) {
+			d := newNetwork(t).deploy(miniCluster(t, test.size, test.command, test.change))
+			var pods []*pod
+			for index := range int(test.size) {
+				pods = append(pods, d.start(index))
+			}
+			pods[0].runner.until("quorum-full")
+			time.Sleep(3 * time.Second) // the command runs
+			begun := time.Now()
+			for _, p := range pods {
+				p.runner.signal(syscall.SIGTERM)
+			}
+			for _, p := range pods {
+				p.mustEnd(143)
+			}
+			if took := time.Since(begun); took > test.within {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
+
+// A follower that comes when the lead has ended tries until it is asked to end, as the Job does then.
+func TestFollowerThatComesWhenAllIsDone(t *testing.T) {
+	d := newNetwork(t).deploy(miniCluster(t, 3, "hostname", func(s *spec) { s.MinSize, s.Tasks = 2, ptr.To(int32(1)) }))
+	lead, first := d.start(0), d.start(1)
+	lead.mustEnd(0)
+	first.mustEnd(0)
+	second := d.start(2)
+	second.runner.until("broker.info")
+	second.runner.signal(syscall.SIGTERM)
+	second.mustEnd(143)
+}
+
 // More brokers than at first may join, up to maxSize, and quit.
 func TestElastic(t *testing.T) {
 	d := newNetwork(t).deploy(miniCluster(t, 2, "", interactive, func(s *spec) { s.MaxSize = 4 }))
