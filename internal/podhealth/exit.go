@@ -13,17 +13,47 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
 
-// FirstFailure says how the one of these failed pods has ended that failed first: nil where there is none. Pods that
-// were asked to end because another one had failed come after that one. Its texts are the member's, unbounded and as
-// they come.
+// FirstFailure says how the one of these failed pods has ended that failed first: nil where there is none. The lead comes
+// before a follower that has merely ended with an error, which may be about the lead that it lost; pods that were asked to
+// end come after all others. Its texts are the member's, unbounded and as they come, but for the message, which is that of
+// Cause.
 func FirstFailure(failed []corev1.Pod) *v1alpha1.RunExit {
 	if len(failed) == 0 {
 		return nil
 	}
 	first := slices.MinFunc(failed, func(a, b corev1.Pod) int {
-		return cmp.Or(endOf(&a).Compare(endOf(&b)), cmp.Compare(completionIndex(&a), completionIndex(&b)))
+		return cmp.Or(cmp.Compare(interrupted(&a), interrupted(&b)), endOf(&a).Compare(endOf(&b)), cmp.Compare(completionIndex(&a), completionIndex(&b)))
 	})
+	lead := slices.IndexFunc(failed, func(p corev1.Pod) bool { return completionIndex(&p) == 0 && interrupted(&p) == 0 })
+	if lead >= 0 && merelyFailed(&first) {
+		first = failed[lead]
+	}
 	return exitOf(&first)
+}
+
+// Exit codes of a container that was ended by SIGTERM, which the entrypoint keeps for that, and by SIGKILL.
+const exitInterrupted, exitKilled = 143, 137
+
+// interrupted is 1 for a pod that has failed since it was asked to end, 0 for any other.
+func interrupted(pod *corev1.Pod) int {
+	c := failure(pod)
+	if c == nil {
+		return 0
+	}
+	code := c.State.Terminated.ExitCode
+	if code == exitInterrupted || code == exitKilled && c.State.Terminated.Reason == reasonError && pod.DeletionTimestamp != nil {
+		return 1
+	}
+	return 0
+}
+
+// reasonError is a kubelet's for a container of which it knows nothing but the exit code.
+const reasonError = "Error"
+
+// merelyFailed says that no more is known of a pod's end than what its container says.
+func merelyFailed(pod *corev1.Pod) bool {
+	c := failure(pod)
+	return c != nil && c.State.Terminated.Reason == reasonError && pod.Status.Reason == ""
 }
 
 // failure is the container of a pod that failed first, or nil.
@@ -64,7 +94,7 @@ func exitOf(pod *corev1.Pod) *v1alpha1.RunExit {
 	if c := failure(pod); c != nil {
 		end := c.State.Terminated
 		e.Container, e.ExitCode = c.Name, ptr.To(end.ExitCode)
-		e.Reason, e.Message = cmp.Or(e.Reason, end.Reason), cmp.Or(end.Message, e.Message)
+		e.Reason, e.Message = cmp.Or(e.Reason, end.Reason), cmp.Or(Cause(end.Message), e.Message)
 	}
 	return e
 }

@@ -217,7 +217,7 @@ func exitSentence(end *corev1.ContainerStateTerminated) string {
 	if end.Reason != "" && end.Reason != "Error" {
 		out += ", " + end.Reason
 	}
-	return sentenceOf(out, end.Message)
+	return sentenceOf(out, Cause(end.Message))
 }
 
 func unreadyIssue(pod *corev1.Pod, ready *corev1.PodCondition) *issue {

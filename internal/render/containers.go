@@ -21,11 +21,13 @@ func (m *miniCluster) viewContainer() corev1.Container {
 		Command:         []string{"/bin/bash", scriptsPath + "/" + initScript},
 		ImagePullPolicy: pullPolicy("", flux.PullAlways),
 		WorkingDir:      flux.WorkingDir,
-		VolumeMounts:    m.commonMounts(),
-		Resources:       *flux.Resources.DeepCopy(),
-		SecurityContext: securityContext(&flux.SecurityContext),
-		Stdin:           true,
-		TTY:             true,
+
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		VolumeMounts:             m.commonMounts(),
+		Resources:                *flux.Resources.DeepCopy(),
+		SecurityContext:          securityContext(&flux.SecurityContext),
+		Stdin:                    true,
+		TTY:                      true,
 	}
 }
 
@@ -64,6 +66,9 @@ func userContainer(c *fluxv1alpha2.MiniClusterContainer) corev1.Container {
 		SecurityContext: securityContext(&c.SecurityContext),
 		Stdin:           true,
 		TTY:             true,
+
+		// What it wrote last says why it failed, also when its log is gone.
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 }
 

@@ -75,6 +75,17 @@ var deviations = []struct {
 		func(theirs, ours *batchv1.Job) { theirs.Spec.SuccessPolicy = ours.Spec.SuccessPolicy },
 	},
 	{
+		"What a container wrote last says why it failed, and is kept when its log is gone.",
+		func(theirs, _ *batchv1.Job) {
+			pod := &theirs.Spec.Template.Spec
+			for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+				for i := range containers {
+					containers[i].TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+				}
+			}
+		},
+	},
+	{
 		"The Job can be created suspended, so suspend is always said.",
 		func(theirs, _ *batchv1.Job) { theirs.Spec.Suspend = ptr.To(false) },
 	},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/flux/curve"
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/internal/podhealth"
 	"github.com/minifleet/minifleet/internal/render"
 )
 
@@ -413,6 +414,44 @@ func TestFollowerThatComesWhenAllIsDone(t *testing.T) {
 	second.runner.until("broker.info")
 	second.runner.signal(syscall.SIGTERM)
 	second.mustEnd(143)
+}
+
+// What is left of the lead's log when its pod has ended says why it failed.
+func TestWhyItFailed(t *testing.T) {
+	for title, test := range map[string]struct {
+		command string
+		change  func(*spec)
+		want    string
+	}{
+		"a configuration that is none": {"hostname", func(s *spec) { s.Flux.BrokerConfig = "no = toml = at all" }, "broker.toml:1: "},
+		"a job that can never run":     {"hostname", func(s *spec) { s.Flux.OptionFlags = "--cores-per-task=4096" }, "unsatisfiable request"},
+		"a program that is not there":  {"/no/such/command", func(*spec) {}, "No such file or directory"},
+		"a program with an error":      {"bash -c 'echo the lattice is open >&2; exit 3'", func(*spec) {}, "the lattice is open"},
+		"a launcher with an error": {
+			"bash -c 'flux run -N 2 hostname; echo the lattice is open; exit 3'", func(s *spec) { s.Containers[0].Launcher = true }, "the lattice is open",
+		},
+		"a long script": {
+			"true; " + strings.Repeat("echo step; ", 40) + "echo the lattice is open >&2; exit 3", func(*spec) {}, "the lattice is open",
+		},
+		"no Flux": {"hostname", func(s *spec) {
+			s.Containers[0].Commands.Init = "flux() { echo ImportError: libpython3.11.so >&2; return 1; }"
+		}, "ImportError: libpython3.11.so; flux R encode"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			d := newNetwork(t).deploy(miniCluster(t, 2, test.command, test.change))
+			lead := d.start(0)
+			d.start(1)
+			output, _ := lead.runner.wait()
+			if len(output) > 2048 { // as a kubelet keeps it
+				output = output[len(output)-2048:]
+			}
+			got := podhealth.Cause(output)
+			t.Logf("%q", got)
+			if !strings.Contains(got, test.want) {
+				t.Errorf("it says nothing of %q:\n%s", test.want, output)
+			}
+		})
+	}
 }
 
 // More brokers than at first may join, up to maxSize, and quit.

@@ -3,12 +3,9 @@
 # exit code is that of the command. The MiniCluster's own shell stands in files beside this one.
 
 say() { echo "minifleet: $*"; }
-# fail ends the pod with a message, also where Kubernetes, and so the hub, finds it when the logs are gone.
+# fail ends the pod with a message. With what was written before it, that is what Kubernetes, and so the hub, keeps.
 fail() {
   echo "minifleet: $*" >&2
-  if [ -w /dev/termination-log ]; then
-    echo "$*" > /dev/termination-log
-  fi
   exit 1
 }
 

@@ -2,12 +2,9 @@
 # Entrypoint of a container beside the one that runs Flux: runs its command once the broker is up.
 
 say() { echo "minifleet: $*"; }
-# fail ends the pod with a message, also where Kubernetes, and so the hub, finds it when the logs are gone.
+# fail ends the pod with a message. With what was written before it, that is what Kubernetes, and so the hub, keeps.
 fail() {
   echo "minifleet: $*" >&2
-  if [ -w /dev/termination-log ]; then
-    echo "$*" > /dev/termination-log
-  fi
   exit 1
 }
 
