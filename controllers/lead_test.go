@@ -20,7 +20,7 @@ func (w *world) releasePod(ctx context.Context, name, index string) {
 	Expect(labs.Cluster("alpine").Release(ctx, w.name, selector, 0)).To(Equal(1))
 }
 
-// failPod makes the kubelet's last word on a pod of a Job on alpine that its container has failed.
+// failPod reports of a pod of a Job on alpine, in the kubelet's place, that its container has failed.
 func (w *world) failPod(ctx context.Context, name, index string) {
 	GinkgoHelper()
 	var pods corev1.PodList

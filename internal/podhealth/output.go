@@ -4,12 +4,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 const (
-	// maxCause and maxCauseLines are how much of a container's last output is told.
+	// maxCause, in bytes, and maxCauseLines are how much of a container's last output is told.
 	maxCause      = 500
 	maxCauseLines = 4
 	// maxFallback is how much of a log a kubelet makes the termination message of, in bytes.
@@ -17,9 +15,10 @@ const (
 	redacted    = "[redacted]"
 )
 
-// Cause is the lines of a container's termination message that say why it failed, as one of at most 500 bytes: the last
-// ones, without what brokers and entrypoints write about their own end in any case, and without credentials. The message
-// is the end of the container's log where the container has written none. It is empty where nothing else was written.
+// Cause is the lines of a container's termination message that say why it failed, as one: the last ones, of at most 500
+// bytes unless the very last is longer, without what brokers and entrypoints write about their own end in any case, and
+// without credentials. It is otherwise as it comes, and is to be made safe to show. The message is the end of the
+// container's log where the container gave none. It is empty where nothing else is in it.
 func Cause(message string) string {
 	lines := strings.Split(message, "\n")
 	if len(message) >= maxFallback-len("\n") && len(lines) > 1 {
@@ -39,7 +38,7 @@ func Cause(message string) string {
 		kept = append(kept, line)
 	}
 	slices.Reverse(kept)
-	return sanitize.Text(strings.Join(kept, "; "), maxCause)
+	return strings.Join(kept, "; ")
 }
 
 // Sequences that steer a terminal, and what brokers put before what they log: a level, and who they are.

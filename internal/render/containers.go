@@ -67,7 +67,7 @@ func userContainer(c *fluxv1alpha2.MiniClusterContainer) corev1.Container {
 		Stdin:           true,
 		TTY:             true,
 
-		// What it wrote last says why it failed, also when its log is gone.
+		// What it wrote last says why it failed, also when its log is deleted.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 }

@@ -75,7 +75,7 @@ var deviations = []struct {
 		func(theirs, ours *batchv1.Job) { theirs.Spec.SuccessPolicy = ours.Spec.SuccessPolicy },
 	},
 	{
-		"What a container wrote last says why it failed, and is kept when its log is gone.",
+		"What a container wrote last says why it failed, and is kept when its log is deleted.",
 		func(theirs, _ *batchv1.Job) {
 			pod := &theirs.Spec.Template.Spec
 			for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {

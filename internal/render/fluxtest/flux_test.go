@@ -424,7 +424,7 @@ func TestWhyItFailed(t *testing.T) {
 		want    string
 	}{
 		"a configuration that is none": {"hostname", func(s *spec) { s.Flux.BrokerConfig = "no = toml = at all" }, "broker.toml:1: "},
-		"a job that can never run":     {"hostname", func(s *spec) { s.Flux.OptionFlags = "--cores-per-task=4096" }, "unsatisfiable request"},
+		"a job that can never run":     {"hostname", func(s *spec) { s.Tasks, s.Flux.OptionFlags = ptr.To(int32(2)), "--cores-per-task=4096" }, "unsatisfiable request"},
 		"a program that is not there":  {"/no/such/command", func(*spec) {}, "No such file or directory"},
 		"a program with an error":      {"bash -c 'echo the lattice is open >&2; exit 3'", func(*spec) {}, "the lattice is open"},
 		"a launcher with an error": {

@@ -3,7 +3,7 @@
 # exit code is that of the command. The MiniCluster's own shell stands in files beside this one.
 
 say() { echo "minifleet: $*"; }
-# fail ends the pod with a message. With what was written before it, that is what Kubernetes, and so the hub, keeps.
+# fail ends the pod with a message. With the output before it, that is what Kubernetes, and so the hub, keeps.
 fail() {
   echo "minifleet: $*" >&2
   exit 1

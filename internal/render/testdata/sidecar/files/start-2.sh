@@ -2,7 +2,7 @@
 # Entrypoint of a container beside the one that runs Flux: runs its command once the broker is up.
 
 say() { echo "minifleet: $*"; }
-# fail ends the pod with a message. With what was written before it, that is what Kubernetes, and so the hub, keeps.
+# fail ends the pod with a message. With the output before it, that is what Kubernetes, and so the hub, keeps.
 fail() {
   echo "minifleet: $*" >&2
   exit 1
