@@ -286,13 +286,31 @@ func (d *Decision) mayRunUnknown(s *Snapshot) string {
 		return fmt.Sprintf("a run of the FleetMiniCluster of this name that was deleted may still be live on %s; waiting until it is removed there%s",
 			sanitize.Names(left, maxNamed), declareMembers(s, left))
 	}
-	names := slices.Concat(d.Unasked, s.Unasked)
+	names := slices.Concat(d.Unasked, s.Unasked, s.heldWhenLost())
 	slices.Sort(names)
 	if names = slices.Compact(names); len(names) > 0 {
 		return fmt.Sprintf("the hub has lost what it knew, and %s, which may hold a run of this MiniCluster, could not be asked yet; waiting until it answers%s",
 			sanitize.Names(names, maxNamed), declareMembers(s, names))
 	}
 	return ""
+}
+
+// heldWhenLost are the members that cannot be asked now and that, when they last could be, had a live Job of this name
+// which no FleetMiniCluster owned, or so many of these that not all were noted.
+func (s *Snapshot) heldWhenLost() []string {
+	var out []string
+	owner := s.Object.Namespace + "/" + s.Object.Name
+	for i := range s.Members {
+		m := &s.Members[i]
+		jobs := m.Cluster.Status.UnownedJobs
+		full := len(jobs) >= v1alpha1.MaxUnownedJobs && KnowsNoRun(s.Object)
+		if !m.Connection.Connected && slices.ContainsFunc(jobs, func(j v1alpha1.UnownedJob) bool {
+			return (full || j.Owner == owner) && !eviction.GoneSince(j.Since.Time, m.Cluster, s.Now)
+		}) {
+			out = append(out, m.Cluster.Name)
+		}
+	}
+	return out
 }
 
 // declareMembers says what a person can do about members that do not answer.

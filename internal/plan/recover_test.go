@@ -1,0 +1,157 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/plan"
+	"github.com/minifleet/minifleet/internal/runs"
+)
+
+// lostLedger has had runs, and its status knows none.
+func lostLedger(s *plan.Snapshot) { s.HadRuns = ptr.To(true) }
+
+func orphanOf(owner string) func(*plan.Snapshot) {
+	return func(s *plan.Snapshot) {
+		s.Members[0].Cluster.Status.Orphans = []v1alpha1.Orphan{{UID: "old", Owner: owner, Since: metav1.NewTime(start.Add(-time.Minute))}}
+	}
+}
+
+func unownedBy(n int, owners ...string) func(*plan.Snapshot) {
+	return func(s *plan.Snapshot) {
+		for i := range n {
+			s.Members[0].Cluster.Status.UnownedJobs = append(s.Members[0].Cluster.Status.UnownedJobs,
+				v1alpha1.UnownedJob{Owner: owners[i%len(owners)], Since: metav1.NewTime(start.Add(-time.Hour))})
+		}
+	}
+}
+
+// Who may have a run that the ledger does not know of is waited for, and that is said with what can be done.
+func TestUnknownRunsAreWaitedFor(t *testing.T) {
+	away := func() *MemberWrapper { return MakeMember("alpine").Unreachable(time.Minute) }
+	asked := func(s *plan.Snapshot) {
+		fact(s, "basalt", func(f *plan.Facts) { f.Proof = MakeJob("xx").Proof(); f.Proof.Job = nil })
+	}
+	cases := map[string]struct {
+		alpine *MemberWrapper
+		change []func(*plan.Snapshot)
+		object func(*v1alpha1.FleetMiniCluster)
+		want   string // part of why it waits; empty: it does not
+	}{
+		"a new one, and a member is away":          {away(), nil, nil, ""},
+		"its ledger is lost, and a member is away": {away(), []func(*plan.Snapshot){lostLedger, asked}, nil, "alpine, which may hold a run of this MiniCluster, could not be asked yet"},
+		"the same, and all members run it": {away(), []func(*plan.Snapshot){lostLedger, asked}, func(f *v1alpha1.FleetMiniCluster) {
+			f.Spec.Placement.NumberOfClusters = nil
+		}, ""},
+		"the same, and a person says that nothing is there": {away().Declared(0), []func(*plan.Snapshot){lostLedger, asked, func(s *plan.Snapshot) {
+			s.Object.CreationTimestamp = metav1.NewTime(start.Add(-time.Hour))
+		}}, nil, ""},
+		"not asked since the hub was rebuilt": {away(), []func(*plan.Snapshot){func(s *plan.Snapshot) { s.Unasked = []string{"alpine"} }}, nil, "alpine, which may hold a run"},
+		"not registered since the hub was rebuilt": {MakeMember("alpine"), []func(*plan.Snapshot){func(s *plan.Snapshot) { s.Unasked = []string{"cobalt"} }},
+			nil, "register cobalt again, or take it out of ConfigMap minifleet-fleet"},
+		"its predecessor was deleted while a member was away": {away(), []func(*plan.Snapshot){orphanOf("hpc/run")}, nil, "that was deleted may still be live on alpine"},
+		"the same, and the member is back":                    {MakeMember("alpine"), []func(*plan.Snapshot){orphanOf("hpc/run")}, nil, "that was deleted is being removed"},
+		"the same, and a person says that it is gone":         {away().Declared(0), []func(*plan.Snapshot){orphanOf("hpc/run")}, nil, ""},
+		"another one was deleted":                             {away(), []func(*plan.Snapshot){orphanOf("hpc/other")}, nil, ""},
+		"a Job of its name was there when it was cut off":     {away(), []func(*plan.Snapshot){unownedBy(1, "hpc/run")}, nil, "alpine, which may hold a run"},
+		"a Job of another name was":                           {away(), []func(*plan.Snapshot){unownedBy(1, "hpc/other")}, nil, ""},
+		"more Jobs were there than were noted":                {away(), []func(*plan.Snapshot){unownedBy(v1alpha1.MaxUnownedJobs, "hpc/other")}, nil, "alpine, which may hold a run"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := MakeObject("run")
+			if c.object != nil {
+				f.With(c.object)
+			}
+			s := MakeSnapshot(f.Obj(), c.alpine, MakeMember("basalt"))
+			anyRoom(s)
+			observed(s, "alpine", none())
+			observed(s, "basalt", none())
+			for _, change := range c.change {
+				change(s)
+			}
+			d := decided(t, s)
+			for _, r := range d.Reserve {
+				s.Queue.Reserved[r.View.Member] = r.Reservation
+			}
+			r := next(t, s, d)
+			var begun []string
+			for _, run := range r.Ledger {
+				begun = append(begun, run.Cluster)
+			}
+			told := ""
+			for i := range r.Targets {
+				told += r.Targets[i].Step.Message
+			}
+			if (c.want == "") != (len(begun) > 0) || !strings.Contains(told, c.want) {
+				t.Errorf("begun on %v, and told %q", begun, told)
+			}
+			if c.want != "" && c.alpine.Connection.Connected == strings.Contains(told, "when you have made sure that nothing runs there any more: kubectl annotate") && !strings.Contains(told, "cobalt") {
+				t.Errorf("what can be done about a member that is away is not said, or is said of one that is not: %q", told)
+			}
+		})
+	}
+}
+
+// A lost ledger is not taken for a new one on the word of some members: whom it could not ask is remembered.
+func TestMembersNotAskedAreRemembered(t *testing.T) {
+	s := MakeSnapshot(MakeObject("run").Obj(), MakeMember("alpine").Unreachable(time.Minute), MakeMember("basalt"))
+	lostLedger(s)
+	if _, reads := plan.Decide(s, nil); len(reads.Members["basalt"]) != 1 || reads.Members["basalt"][0] != plan.ReadProof || len(reads.Members["alpine"]) > 0 {
+		t.Fatalf("to be read: %+v", reads)
+	}
+	fact(s, "basalt", func(f *plan.Facts) { f.Proof = MakeJob("aa").Succeeded().Proof() })
+	anyRoom(s)
+	d := decided(t, s)
+	if len(d.Unasked) != 1 || d.Unasked[0] != "alpine" || d.Ledger.Last("basalt") == nil {
+		t.Errorf("not asked are %v, and the ledger is %v", d.Unasked, d.Ledger)
+	}
+}
+
+func TestRecordsPutTheLedgerRight(t *testing.T) {
+	wanted := digestOf(MakeObject("run").Obj())
+	recorded := func(id, digest string, state v1alpha1.RunState, ago time.Duration) v1alpha1.EndedRun {
+		return v1alpha1.EndedRun{ID: id, Digest: digest, State: state, CompletionTime: at(-ago)}
+	}
+	cases := map[string]struct {
+		ledger []*RunWrapper
+		record []v1alpha1.EndedRun
+		want   string // the state of the latest run, empty for none
+		begins bool
+	}{
+		"nothing is known": {nil, nil, "", true},
+		"it has succeeded": {nil, []v1alpha1.EndedRun{recorded("aa", wanted, v1alpha1.RunSucceeded, time.Hour)}, "Succeeded", false},
+		"it has failed":    {nil, []v1alpha1.EndedRun{recorded("aa", wanted, v1alpha1.RunFailed, time.Hour)}, "Failed", false},
+		"something else has failed since": {nil, []v1alpha1.EndedRun{
+			recorded("aa", wanted, v1alpha1.RunSucceeded, 2*time.Hour), recorded("bb", "other", v1alpha1.RunFailed, time.Hour)}, "Succeeded", false},
+		"it failed long ago, and something else has succeeded since": {nil, []v1alpha1.EndedRun{
+			recorded("aa", wanted, v1alpha1.RunFailed, 2*time.Hour), recorded("bb", "other", v1alpha1.RunSucceeded, time.Hour)}, "Succeeded", true},
+		"the ledger has it as failed": {[]*RunWrapper{MakeRun("aa", "alpine", v1alpha1.RunFailed).Of("other")},
+			[]v1alpha1.EndedRun{recorded("aa", wanted, v1alpha1.RunSucceeded, time.Hour)}, "Succeeded", false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := MakeSnapshot(MakeObject("run").Runs(c.ledger...).Obj(), MakeMember("alpine"))
+			anyRoom(s)
+			observed(s, "alpine", none())
+			fact(s, "alpine", func(f *plan.Facts) { f.Record = &plan.Record{Ended: c.record} })
+			d := decided(t, s)
+			for _, r := range d.Reserve {
+				s.Queue.Reserved[r.View.Member] = r.Reservation
+			}
+			r := next(t, s, d)
+			state := ""
+			if last := d.Ledger.Last("alpine"); last != nil {
+				state = string(last.State)
+			}
+			if begins := runs.Ledger(r.Ledger).Live() != nil; state != c.want || begins != c.begins {
+				t.Errorf("%s, begins: %t", state, begins)
+			}
+		})
+	}
+}
