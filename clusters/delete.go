@@ -58,7 +58,7 @@ func (r *Removal) spares(run string) bool { return r.Over != nil && run != "" &&
 
 // concerns says whether an object is to be deleted, now or when its run is over.
 func (r *Removal) concerns(obj client.Object) bool {
-	return r.Owns(obj) && !(r.KeepRecord && obj.GetLabels()[v1alpha1.LabelRecord] != "")
+	return r.Owns(obj) && (!r.KeepRecord || obj.GetLabels()[v1alpha1.LabelRecord] == "")
 }
 
 // cleanupKinds deletes the objects of the kinds that run pods, or of those that do not, and returns how many there

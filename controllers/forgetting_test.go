@@ -16,7 +16,7 @@ import (
 )
 
 // onOne is a FleetMiniCluster on one of the members of the world.
-func (w *world) onOne(ctx context.Context, name string, annotations map[string]string, change ...func(*v1alpha1.FleetMiniCluster)) *v1alpha1.FleetMiniCluster {
+func (w *world) onOne(ctx context.Context, name string, annotations map[string]string, change ...func(*v1alpha1.FleetMiniCluster)) {
 	GinkgoHelper()
 	f := w.fmc(name, annotations)
 	f.Spec.Placement.NumberOfClusters = ptr.To(int32(1))
@@ -24,7 +24,6 @@ func (w *world) onOne(ctx context.Context, name string, annotations map[string]s
 		c(f)
 	}
 	Expect(hub.Create(ctx, f)).To(Succeed())
-	return f
 }
 
 // behindProxy registers alpine and basalt, alpine behind a proxy.
@@ -36,15 +35,11 @@ func (w *world) behindProxy(ctx context.Context) *lab.Proxy {
 	return p
 }
 
-// preferring has a FleetMiniCluster placed on a member, where that can be used.
-func (w *world) preferring(member string) func(*v1alpha1.FleetMiniCluster) {
-	return func(f *v1alpha1.FleetMiniCluster) {
-		f.Spec.Placement.ClusterSelector.MatchLabels["member"] = member
-	}
-}
+// onA has a FleetMiniCluster placed on the member that is alpine, onAny on any.
+func onA(f *v1alpha1.FleetMiniCluster) { f.Spec.Placement.ClusterSelector.MatchLabels["member"] = "a" }
 
-func onAny(w *world) func(*v1alpha1.FleetMiniCluster) {
-	return func(f *v1alpha1.FleetMiniCluster) { delete(f.Spec.Placement.ClusterSelector.MatchLabels, "member") }
+func onAny(f *v1alpha1.FleetMiniCluster) {
+	delete(f.Spec.Placement.ClusterSelector.MatchLabels, "member")
 }
 
 // changeStatus edits the status of a FleetMiniCluster as somebody with an editor does.
@@ -86,9 +81,9 @@ var _ = Describe("A ledger that is lost while MiniFleet is down", func() {
 	It("repeats nothing that is live or has succeeded, and all of it is deleted in the end", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.behindProxy(ctx)
-		w.onOne(ctx, "live", held, w.preferring("a"))
-		w.onOne(ctx, "done", brief, w.preferring("a"))
-		w.onOne(ctx, "cleaned", brief, w.preferring("a"), func(f *v1alpha1.FleetMiniCluster) { f.Spec.MiniCluster.Cleanup = true })
+		w.onOne(ctx, "live", held, onA)
+		w.onOne(ctx, "done", brief, onA)
+		w.onOne(ctx, "cleaned", brief, onA, func(f *v1alpha1.FleetMiniCluster) { f.Spec.MiniCluster.Cleanup = true })
 		Eventually(w.line).WithArguments(ctx, "live").Should(Equal(runs))
 		for _, name := range []string{"done", "cleaned"} {
 			Eventually(w.line).WithArguments(ctx, name).Should(Equal(ended1))
@@ -97,7 +92,7 @@ var _ = Describe("A ledger that is lost while MiniFleet is down", func() {
 		run := w.get(ctx, "live").Status.Runs[0].ID
 		Expect(minifleet.Kill()).To(Succeed())
 		for _, name := range []string{"live", "done", "cleaned"} {
-			w.change(ctx, name, onAny(w))
+			w.change(ctx, name, onAny)
 			w.changeStatus(ctx, name, emptied)
 		}
 		startMinifleet(labs.Cluster("hub").Kubeconfig())
@@ -127,11 +122,11 @@ var _ = Describe("A ledger that is lost while MiniFleet is down", func() {
 	It("is waited for while a member cannot be asked, which is said", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		p := w.behindProxy(ctx)
-		w.onOne(ctx, "live", held, w.preferring("a"))
+		w.onOne(ctx, "live", held, onA)
 		Eventually(w.line).WithArguments(ctx, "live").Should(Equal(runs))
 		Expect(minifleet.Kill()).To(Succeed())
 		p.Close()
-		w.change(ctx, "live", onAny(w))
+		w.change(ctx, "live", onAny)
 		w.changeStatus(ctx, "live", emptied)
 		startMinifleet(labs.Cluster("hub").Kubeconfig())
 		Eventually(func() string { return w.reason(ctx, "a") }).Should(Equal("Unknown Unreachable"))
@@ -151,18 +146,18 @@ var _ = Describe("A FleetMiniCluster that is created anew", func() {
 	It("takes up what its predecessor has left, or waits for it", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.behindProxy(ctx)
-		w.onOne(ctx, "same", held, w.preferring("a"))
-		w.onOne(ctx, "other", held, w.preferring("a"))
-		w.onOne(ctx, "done", brief, w.preferring("a"))
+		w.onOne(ctx, "same", held, onA)
+		w.onOne(ctx, "other", held, onA)
+		w.onOne(ctx, "done", brief, onA)
 		for _, name := range []string{"same", "other"} {
 			Eventually(w.line).WithArguments(ctx, name).Should(Equal(runs))
 		}
 		Eventually(w.line).WithArguments(ctx, "done").Should(Equal(ended1))
 		Expect(minifleet.Kill()).To(Succeed())
 		another := func(f *v1alpha1.FleetMiniCluster) { f.Spec.MiniCluster.Containers[0].Command = "date" }
-		w.recreate(ctx, "same", onAny(w))
-		w.recreate(ctx, "other", onAny(w), another)
-		w.recreate(ctx, "done", onAny(w))
+		w.recreate(ctx, "same", onAny)
+		w.recreate(ctx, "other", onAny, another)
+		w.recreate(ctx, "done", onAny)
 		startMinifleet(labs.Cluster("hub").Kubeconfig())
 		Eventually(w.line).WithArguments(ctx, "same").Should(Equal(runs))
 		Eventually(w.line).WithArguments(ctx, "done").Should(Equal(ended1))
@@ -185,7 +180,7 @@ var _ = Describe("A FleetMiniCluster that is created anew", func() {
 	It("waits for the run of one that was deleted while its member was away", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		p := w.behindProxy(ctx)
-		w.onOne(ctx, "again", held, w.preferring("a"), func(f *v1alpha1.FleetMiniCluster) { f.Spec.DeletionDeadlineSeconds = ptr.To(int32(1)) })
+		w.onOne(ctx, "again", held, onA, func(f *v1alpha1.FleetMiniCluster) { f.Spec.DeletionDeadlineSeconds = ptr.To(int32(1)) })
 		Eventually(w.line).WithArguments(ctx, "again").Should(Equal(runs))
 		p.Close()
 		Eventually(func() string { return w.reason(ctx, "a") }).Should(Equal("Unknown Unreachable"))

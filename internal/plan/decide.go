@@ -126,12 +126,7 @@ func (d *Decision) place(s *Snapshot, reads *Reads) {
 	if d.Placement != nil {
 		in.Prefer, in.Kept = d.Placement.Clusters, d.Placement.Decisions
 	}
-	in.Keep = eviction.Keepers(d.Ledger, d.Wanted, in.Prefer, d.Evictions)
-	for _, name := range d.succeeded {
-		if _, evicted := d.Evictions[name]; !evicted {
-			in.Keep = append(in.Keep, name)
-		}
-	}
+	in.Keep = d.keepers(in.Prefer)
 	if !d.Wanted.Suspend { // what does not begin needs no room
 		in.Room = func(member string) placement.Room { return d.room(s, member, &d.Line, reads) }
 	}
@@ -158,6 +153,18 @@ func (d *Decision) place(s *Snapshot, reads *Reads) {
 	}
 	d.record(spec, chosen, members)
 	d.reserve(s, in.Keep, reads)
+}
+
+// keepers are the members that keep what is wanted: they have run it, or may have begun to, and those that are busy with
+// something else since.
+func (d *Decision) keepers(prefer []string) []string {
+	keep := eviction.Keepers(d.Ledger, d.Wanted, prefer, d.Evictions)
+	for _, name := range d.succeeded {
+		if _, evicted := d.Evictions[name]; !evicted {
+			keep = append(keep, name)
+		}
+	}
+	return keep
 }
 
 // record puts a placement on record.

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
-	"github.com/minifleet/minifleet/internal/runs"
 )
 
 // Things that make a hub forget, or have it believe what is not so.
@@ -105,17 +104,6 @@ func atMostOnce(w *world) string {
 		}
 	}
 	return idle(w)
-}
-
-// stays says that the one run there is has ended so.
-func stays(state v1alpha1.RunState) func(*world) string {
-	return func(w *world) string {
-		ledger := runs.Ledger(w.objects[0].Status.Runs)
-		if len(ledger) != 1 || ledger[0].State != state {
-			return fmt.Sprintf("the ledger has %v", ledger)
-		}
-		return atMostOnce(w)
-	}
 }
 
 // twice says that what is wanted has run, after something that was removed.

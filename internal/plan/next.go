@@ -116,20 +116,21 @@ func (t *Target) orphaned(s *Snapshot, last *v1alpha1.Run) bool {
 // observed says whether all is known of a member that its next step depends on.
 func (t *Target) observed(last *v1alpha1.Run, reads *Reads) bool {
 	live := last != nil && !last.State.Ended()
-	switch {
-	case t.Observed == nil && live && !t.Begun:
-		reads.add(t.Name, ReadConfirmed)
-		return false
-	case t.Observed == nil:
-		reads.add(t.Name, ReadObserved)
+	if t.Observed == nil {
+		how := ReadObserved
+		if live && !t.Begun {
+			how = ReadConfirmed
+		}
+		reads.add(t.Name, how)
 		return false
 	}
 	job := t.Observed.Job
-	if live && !t.Begun && job == nil && t.Observed.Pod == "" && t.Record == nil {
+	switch {
+	case !live:
+	case job == nil && !t.Begun && t.Observed.Pod == "" && t.Record == nil:
 		reads.add(t.Name, ReadRecord) // it may have ended before its Job was removed
 		return false
-	}
-	if live && job != nil && job.RunID == last.ID && job.Finished && !job.Succeeded && t.Exit == nil {
+	case job != nil && job.RunID == last.ID && job.Finished && !job.Succeeded && t.Exit == nil:
 		reads.add(t.Name, ReadExit) // the run ends without an answer as well: the pods may have been deleted
 		return false
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/plan"
-	"github.com/minifleet/minifleet/internal/runs"
 )
 
 // lostLedger has had runs, and its status knows none.
@@ -149,7 +148,7 @@ func TestRecordsPutTheLedgerRight(t *testing.T) {
 			if last := d.Ledger.Last("alpine"); last != nil {
 				state = string(last.State)
 			}
-			if begins := runs.Ledger(r.Ledger).Live() != nil; state != c.want || begins != c.begins {
+			if begins := r.Ledger.Live() != nil; state != c.want || begins != c.begins {
 				t.Errorf("%s, begins: %t", state, begins)
 			}
 		})
