@@ -61,8 +61,8 @@ func (m *Member) anyPod(ctx context.Context, key types.NamespacedName, terms []t
 	return pods.Items[0].Name, nil
 }
 
-// LeadOfRun returns the first pod of a run, by completion index, once its Job is not there any more; nil if that is not
-// there either. The member itself is asked.
+// LeadOfRun returns the first pod of a run, by completion index, once no pod of it runs any more and its Job is not there;
+// nil if no such pod tells how the run has ended. The member itself is asked.
 func (m *Member) LeadOfRun(ctx context.Context, key types.NamespacedName, runID string) (*corev1.Pod, error) {
 	if err := m.Verify(ctx); err != nil {
 		return nil, err
@@ -76,12 +76,22 @@ func (m *Member) LeadOfRun(ctx context.Context, key types.NamespacedName, runID 
 	if err != nil || len(pods.Items) == 0 {
 		return nil, err
 	}
-	for i := range pods.Items {
-		if pods.Items[i].Status.Phase == corev1.PodSucceeded {
-			return &pods.Items[i], nil
+	return lead(pods.Items), nil
+}
+
+// lead is the one of several pods of the first index that tells how its run has ended: one that has succeeded, else one
+// that has failed by itself. A pod that is being deleted has been ended by that.
+func lead(pods []corev1.Pod) *corev1.Pod {
+	var failed *corev1.Pod
+	for i := range pods {
+		switch pod := &pods[i]; {
+		case pod.Status.Phase == corev1.PodSucceeded:
+			return pod
+		case pod.DeletionTimestamp.IsZero():
+			failed = pod
 		}
 	}
-	return &pods.Items[0], nil
+	return failed
 }
 
 // maxLeads is how many pods of the first index are listed: those that were lost with their nodes may still be there.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -90,5 +91,33 @@ func TestMarks(t *testing.T) {
 	}
 	if job.Annotations = nil; !Stripped(job, origin) {
 		t.Error("a Job without annotations is not stripped")
+	}
+}
+
+func TestLead(t *testing.T) {
+	now := metav1.Now()
+	pod := func(name string, phase corev1.PodPhase, deleted *metav1.Time) corev1.Pod {
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, DeletionTimestamp: deleted}, Status: corev1.PodStatus{Phase: phase}}
+	}
+	cases := map[string]struct {
+		pods []corev1.Pod
+		want string
+	}{
+		"none":                    {nil, ""},
+		"succeeded":               {[]corev1.Pod{pod("a", corev1.PodSucceeded, nil)}, "a"},
+		"succeeded, and deleted":  {[]corev1.Pod{pod("a", corev1.PodSucceeded, &now)}, "a"},
+		"failed":                  {[]corev1.Pod{pod("a", corev1.PodFailed, nil)}, "a"},
+		"failed since deleted":    {[]corev1.Pod{pod("a", corev1.PodFailed, &now)}, ""},
+		"one lost, one succeeded": {[]corev1.Pod{pod("a", corev1.PodFailed, nil), pod("b", corev1.PodSucceeded, nil)}, "b"},
+		"one deleted, one failed": {[]corev1.Pod{pod("a", corev1.PodFailed, &now), pod("b", corev1.PodFailed, nil)}, "b"},
+	}
+	for name, c := range cases {
+		got := ""
+		if p := lead(c.pods); p != nil {
+			got = p.Name
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q", name, got)
+		}
 	}
 }

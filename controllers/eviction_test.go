@@ -341,7 +341,7 @@ var _ = Describe("A live run", func() {
 		}).Should(Succeed())
 		Expect(admins["alpine"].Delete(ctx, job(ctx, "alpine", w.name, "deleted"), client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 		Expect(proxy.SetMode(lab.Forward)).To(Succeed())
-		Eventually(w.runsOf).WithArguments(ctx, "deleted").Should(Equal([]string{"a Failed"}))
+		Eventually(w.runsOf).WithArguments(ctx, "deleted").Should(Equal([]string{"a Failed Deleted"}))
 		Eventually(w.line).WithArguments(ctx, "goes-on").Should(Equal(running))
 		Expect(w.get(ctx, "goes-on").Status.Runs).To(ConsistOf(HaveField("LostTime", BeNil())))
 		Expect(jobsMade("alpine", w.name)).To(Equal(2))
@@ -360,7 +360,7 @@ var _ = Describe("A live run", func() {
 		Eventually(func() any { return job(ctx, "alpine", w.name, "vanishes") }).Should(BeNil())
 		Expect(w.pods(ctx, "vanishes")).To(HaveLen(1))
 		Expect(proxy.SetMode(lab.Forward)).To(Succeed())
-		Eventually(func() string { return w.lineOnA(ctx, "vanishes").Message }).Should(ContainSubstring("the Job is gone, but its pod vanishes-0-"))
+		Eventually(func() string { return w.lineOnA(ctx, "vanishes").Message }).Should(ContainSubstring("the Job was deleted on the member, and its pod vanishes-0-"))
 		Consistently(w.runsOf).WithArguments(ctx, "vanishes").Should(Equal([]string{"a Running"}))
 		Expect(jobsMade("basalt", w.name)).To(BeZero())
 		for _, pod := range w.pods(ctx, "vanishes") {
