@@ -25,8 +25,8 @@ func (c *Conflict) Error() string {
 	case c.Owner != "":
 		return what + "is part of FleetMiniCluster " + c.Owner + ": give the hub's object another name"
 	default:
-		return what + "is not MiniFleet's, and is not overwritten: remove it to have the hub's copied, or take the label " +
-			v1alpha1.LabelPropagate + " off the hub's to use the member's own"
+		return what + "is not MiniFleet's, and is not overwritten: take the label " + v1alpha1.LabelPropagate +
+			" off the hub's to use the member's own, or, when nothing uses that any more, remove it to have the hub's copied"
 	}
 }
 

@@ -46,7 +46,7 @@ func (r *Reconciler) recordOrphan(ctx context.Context, fmc *v1alpha1.FleetMiniCl
 		return nil
 	}
 	if len(member.Status.Orphans) >= v1alpha1.MaxOrphans {
-		return fmt.Errorf("MemberCluster %s has %d orphans already: make the member reachable, or delete the MemberCluster", name, v1alpha1.MaxOrphans)
+		return fmt.Errorf("MemberCluster %s has %d orphans already: make the member reachable, so that they can be removed", name, v1alpha1.MaxOrphans)
 	}
 	namespace := fmc.Namespace
 	if member.Spec.Namespace != "" {

@@ -44,7 +44,7 @@ func (r *Reconciler) connect(ctx context.Context, member *v1alpha1.MemberCluster
 	}
 	r.Provider.Remove(member.Name)
 	return clusters.State{Reason: v1alpha1.ReasonDuplicateCluster, Message: fmt.Sprintf(
-		"this is the same cluster as MemberCluster %s, where runs would collide: delete one of the two, or give each a spec.namespace of its own", duplicate)}, nil
+		"this is the same cluster as MemberCluster %s, where runs would collide: give each a spec.namespace of its own, or delete the one that has no live run", duplicate)}, nil
 }
 
 func kubeconfigMissing(key types.NamespacedName) clusters.State {

@@ -53,12 +53,20 @@ func Ensure(ctx context.Context, c client.Client, fmc *v1alpha1.FleetMiniCluster
 		return nil, fmt.Errorf("the CURVE certificate in Secret %s: %w", key, err)
 	}
 	if !metav1.IsControlledBy(&secret, fmc) {
-		return nil, fmt.Errorf("the Secret %s is needed for the CURVE certificate, but it is not MiniFleet's: remove it, or rename the FleetMiniCluster", key)
+		return nil, foreign(key, &secret)
 	}
 	if _, err := curve.Parse(secret.Data[dataKey]); err != nil {
-		return nil, fmt.Errorf("the Secret %s holds no CURVE certificate any more: delete it to have a new one made: %w", key, err)
+		return nil, fmt.Errorf("the Secret %s holds no CURVE certificate any more: delete it to have a new one made, when no run is live: %w", key, err)
 	}
 	return secret.Data[dataKey], nil
+}
+
+// foreign says whose a Secret is that has the name of the one with the certificate.
+func foreign(key types.NamespacedName, secret *corev1.Secret) error {
+	if owner := metav1.GetControllerOf(secret); owner != nil && owner.Kind == "FleetMiniCluster" && owner.Name+suffix == secret.Name {
+		return fmt.Errorf("the Secret %s is that of an earlier FleetMiniCluster of this name: waiting until it is garbage-collected", key)
+	}
+	return fmt.Errorf("the Secret %s is needed for the CURVE certificate, but it is not MiniFleet's: rename the FleetMiniCluster, or remove the Secret", key)
 }
 
 // Exists says whether there is a certificate of a FleetMiniCluster: it is made for the first run.
