@@ -64,9 +64,6 @@ func (n *newcomers) forget(uid types.UID) {
 
 // hadNoRuns is false for one that has had no run for certain, else nil.
 func (r *Reconciler) hadNoRuns(fmc *v1alpha1.FleetMiniCluster) *bool {
-	if len(fmc.Status.Runs) > 0 {
-		r.newcomers.forget(fmc.UID)
-	}
 	if r.newcomers.has(fmc.UID) {
 		return ptr.To(false)
 	}

@@ -25,6 +25,9 @@ func (c *reconciliation) writeStatus(ctx context.Context) error {
 	}
 	before := object.Status
 	object.Status = status
+	if len(status.Runs) > 0 {
+		c.newcomers.forget(object.UID)
+	}
 	c.expectations.Writing(c.key())
 	if err := c.Client.Status().Update(ctx, object); err != nil {
 		c.expectations.Wrote(c.key(), "")
