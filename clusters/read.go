@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -33,6 +34,17 @@ func (m *Member) Job(ctx context.Context, key types.NamespacedName, origin fleet
 		return m.LiveJob(ctx, key, origin, known...)
 	}
 	return ownJob(&job, err, origin, known)
+}
+
+// SharedJob returns the Job of this name as the cache holds it, or nil where there is none, or somebody else's. It is not
+// to be changed.
+func (m *Member) SharedJob(ctx context.Context, key types.NamespacedName, origin fleet.Origin, known ...types.UID) *batchv1.Job {
+	var job batchv1.Job
+	err := m.GetClient().Get(ctx, key, &job, &client.GetOptions{UnsafeDisableDeepCopy: ptr.To(true)})
+	if own, err := ownJob(&job, err, origin, known); err == nil {
+		return own
+	}
+	return nil
 }
 
 // LiveJob returns the Job of this name from the member itself, or nil where there is none.

@@ -57,8 +57,8 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 // none.
 func (r *Reconciler) holds(ctx context.Context, m *clusters.Member, fmc *v1alpha1.FleetMiniCluster) *plan.Observation {
 	ledger := runs.Ledger(fmc.Status.Runs)
-	job, err := m.Job(ctx, keyOn(m, fmc), r.origin(fmc), false, known(ledger, m.Name)...)
-	if err != nil || job == nil {
+	job := m.SharedJob(ctx, keyOn(m, fmc), r.origin(fmc), known(ledger, m.Name)...)
+	if job == nil {
 		return nil
 	}
 	return &plan.Observation{Job: recognize(job, r.origin(fmc), ledger, m.Name), Object: job}
