@@ -24,6 +24,7 @@ var briefs = map[string]string{
 	v1alpha1.ReasonInsufficientCapacity: "waits for room",
 	v1alpha1.ReasonConnecting:           "what it has free is not known yet",
 	v1alpha1.ReasonMemberClosed:         "no new run begins there",
+	v1alpha1.ReasonMemberNotAsked:       "waits for a member that may hold a run of it",
 	v1alpha1.ReasonWaitingForCompletion: "waits for a live run to end",
 	v1alpha1.ReasonDeleting:             "waits until pods are deleted",
 	v1alpha1.ReasonRunFailed:            "the last run has failed, and another one is about to start",
