@@ -77,6 +77,34 @@ func says(state v1alpha1.RunState, changes ...func(*v1alpha1.Run)) func(*world) 
 
 func ofSomethingElse(r *v1alpha1.Run) { r.Digest = "0123456789abcdef" }
 
+// ending has hub and members work until nothing is left to do.
+func ending(w *world) {
+	for before := ""; before != w.state(); {
+		before = w.state()
+		for i := range w.objects {
+			w.reconcile(i, undisturbed)
+		}
+		if steps := w.steps(false); len(steps) > 0 {
+			steps[0](w)
+		}
+	}
+}
+
+// after is a world in which each of some events has happened once all before it had come to its end.
+func after(from func() *world, events ...func(*world)) func() *world {
+	return func() *world {
+		w := from()
+		for _, e := range events {
+			ending(w)
+			e(w)
+		}
+		ending(w)
+		return w
+	}
+}
+
+func noToken(f *v1alpha1.FleetMiniCluster) { delete(f.Annotations, v1alpha1.AnnotationRerunAt) }
+
 // executions is how often something was executed, by digest.
 func (w *world) executions() map[string]int {
 	out := map[string]int{}
@@ -132,12 +160,18 @@ var forgetting = map[string]*story{
 	"created anew elsewhere, replacing": {world: begun(one(replacing)()), events: []func(*world){recreated(changed, onlyOn("basalt"))}, end: onceEach},
 	"deleted and added while a member is away": {world: begun(one()()), events: []func(*world){
 		all(on("alpine", lost), deletedAndAdded("alpine")), on("alpine", back)}, end: twice},
-	"rebuilt while a member is away":               {world: begun(one()()), events: []func(*world){all(on("alpine", lost), rebuilt), on("alpine", back)}, end: onceEach},
-	"rebuilt after the end":                        {world: one(ttl(60))(), calm: true, events: []func(*world){rebuilt}, end: onceEach},
-	"an older backup":                              {world: one()(), calm: true, events: []func(*world){saved, edited(changed), restored, edited(changed)}, end: atMostOnce},
-	"an older backup, and nothing changed":         {world: one()(), calm: true, events: []func(*world){saved, restored}, end: onceEach},
-	"Git comes back":                               {world: one()(), calm: true, events: []func(*world){edited(changed), edited(changedBack)}, end: onceEach},
-	"Git comes back twice":                         {world: one(ttl(60))(), calm: true, events: []func(*world){edited(changed), edited(changedBack), edited(changed)}, end: onceEach},
+	"rebuilt while a member is away":       {world: begun(one()()), events: []func(*world){all(on("alpine", lost), rebuilt), on("alpine", back)}, end: onceEach},
+	"rebuilt after the end":                {world: one(ttl(60))(), calm: true, events: []func(*world){rebuilt}, end: onceEach},
+	"an older backup":                      {world: one()(), calm: true, events: []func(*world){saved, edited(changed), restored, edited(changed)}, end: atMostOnce},
+	"an older backup, and nothing changed": {world: one()(), calm: true, events: []func(*world){saved, restored}, end: onceEach},
+	"Git comes back":                       {world: one()(), calm: true, events: []func(*world){edited(changed), edited(changedBack)}, end: onceEach},
+	"Git comes back twice":                 {world: one(ttl(60))(), calm: true, events: []func(*world){edited(changed), edited(changedBack), edited(changed)}, end: onceEach},
+	"Git comes back after another member": {world: after(one()(), drain("alpine", "true"), edited(changed), drain("alpine", "false")), calm: true,
+		events: []func(*world){edited(changedBack)}, end: onceEach},
+	"Git comes back while its member is drained": {world: after(one()(), drain("alpine", "true"), edited(changed)), calm: true,
+		events: []func(*world){edited(changedBack)}, end: onceEach},
+	"a token is taken away while its run moves": {world: begun(after(one()(), edited(rerun("t")))), calm: true, events: []func(*world){
+		edited(rerun("u")), all(drain("alpine", "true"), drain("basalt", "true")), all(edited(noToken), drain("alpine", "false"))}, end: wantedNothing},
 	"Git comes back, and a token":                  {world: one()(), calm: true, events: []func(*world){edited(changed), edited(changedBack), edited(rerun("t"))}},
 	"Git comes back with an old token":             {world: one(rerun("t"))(), calm: true, events: []func(*world){edited(changed), edited(changedBack)}, end: onceEach},
 	"said to have succeeded":                       {world: begun(one()()), events: []func(*world){says(v1alpha1.RunSucceeded)}, end: onceEach},

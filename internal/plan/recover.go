@@ -208,7 +208,7 @@ func (d *Decision) repeatNothing(s *Snapshot) {
 	answered := d.Wanted.RerunAt == "" || d.answered()
 	for _, e := range d.succeededFor(s) {
 		last := d.Ledger.Last(e.Cluster)
-		if last != nil && d.Wanted.IsFor(last) || !answered && e.RerunAt != d.Wanted.RerunAt {
+		if d.counts(last) || !answered && e.RerunAt != d.Wanted.RerunAt {
 			continue
 		}
 		if last != nil && !last.State.Ended() {
@@ -225,6 +225,19 @@ func (d *Decision) repeatNothing(s *Snapshot) {
 		d.Ledger = d.Ledger.Add(run, limits(s.Object))
 		d.Events = append(d.Events, Event{normal, v1alpha1.ReasonSucceededBefore, "Restore", run.Cluster, run.ID, run.Cluster + ": " + run.Message})
 	}
+}
+
+// counts says that the latest run of a member is for what is wanted, and keeps the member chosen: what was done before
+// something else ran elsewhere does not, and is not what its member has had last if that was stopped since.
+func (d *Decision) counts(last *v1alpha1.Run) bool {
+	if last == nil || !d.Wanted.IsFor(last) {
+		return false
+	}
+	var chosen []string
+	if d.Placement != nil {
+		chosen = d.Placement.Clusters
+	}
+	return !last.State.Ended() || slices.Contains(d.Ledger.Keepers(d.Wanted, chosen), last.Cluster)
 }
 
 // answered says that the token was answered before, by a run for something else.
