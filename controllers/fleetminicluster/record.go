@@ -25,7 +25,7 @@ func (c *reconciliation) putOnRecord(ctx context.Context, t *plan.Target) error 
 	if err != nil {
 		return ignoreAnswer(err)
 	}
-	if on := runs.FindEnded(record.Ended, last.ID); on == nil || on.State != last.State {
+	if !runs.OnRecord(record.Ended, last) {
 		record.Ended = runs.Record(record.Ended, c.snapshot.Object.Status.Succeeded, c.round.Ledger, t.Name)
 		if err := m.WriteRecord(ctx, key, origin, record); err != nil {
 			return ignoreAnswer(err)

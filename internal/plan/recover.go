@@ -36,14 +36,15 @@ func (d *Decision) catchUp(s *Snapshot, reads *Reads) {
 	d.unknownRun = d.mayRunUnknown(s)
 }
 
-// mayBegin says whether anything may begin: a member may be chosen, or one that is chosen has no run for what is wanted.
+// mayBegin says whether anything may begin: a member may be chosen, or one that is chosen has no run for what is wanted. A
+// run that is said to have ended without success may be said so by mistake.
 func (d *Decision) mayBegin(s *Snapshot) bool {
 	p := d.Placement
 	if p == nil || p.Digest != d.Wanted.Digest || p.RerunAt != d.Wanted.RerunAt || len(p.Clusters) < int(p.Wanted) || len(s.Object.Status.Unasked) > 0 {
 		return true
 	}
 	for _, name := range p.Clusters {
-		if last := d.Ledger.Last(name); !d.Wanted.IsCurrent(last) || d.Wanted.WillRetry(last) {
+		if last := d.Ledger.Last(name); !d.Wanted.IsCurrent(last) || last.State.Ended() && last.State != v1alpha1.RunSucceeded {
 			return true
 		}
 	}

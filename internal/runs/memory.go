@@ -39,7 +39,7 @@ func BelongsOnRecord(r *v1alpha1.Run) bool {
 }
 
 // Record is what a member is to have on record of the runs that have ended there: what it has, what is remembered, and
-// what the ledger holds. Its latest run comes last.
+// what the ledger holds. Its latest run comes last. That a run has succeeded stays on record, whatever a ledger says by now.
 func Record(has []v1alpha1.EndedRun, memory []v1alpha1.EndedRun, ledger Ledger, member string) []v1alpha1.EndedRun {
 	out := slices.Clone(has)
 	add := func(e v1alpha1.EndedRun) {
@@ -52,11 +52,23 @@ func Record(has []v1alpha1.EndedRun, memory []v1alpha1.EndedRun, ledger Ledger, 
 		}
 	}
 	for i := range ledger {
-		if r := &ledger[i]; r.Cluster == member && BelongsOnRecord(r) {
+		if r := &ledger[i]; r.Cluster == member && BelongsOnRecord(r) && !hasSucceeded(out, r) {
 			add(Ended(r))
 		}
 	}
 	return out[max(len(out)-v1alpha1.MaxEndedRuns, 0):]
+}
+
+// OnRecord says whether it is on record how a run has ended.
+func OnRecord(record []v1alpha1.EndedRun, r *v1alpha1.Run) bool {
+	on := FindEnded(record, r.ID)
+	return on != nil && on.State == r.State || hasSucceeded(record, r)
+}
+
+// hasSucceeded says whether it is remembered that a run has succeeded which is said to have ended otherwise.
+func hasSucceeded(memory []v1alpha1.EndedRun, r *v1alpha1.Run) bool {
+	e := FindEnded(memory, r.ID)
+	return e != nil && e.State == v1alpha1.RunSucceeded && r.State != e.State
 }
 
 // FindEnded returns the run of this id that is remembered, or nil.

@@ -91,3 +91,12 @@ func TestRecord(t *testing.T) {
 		})
 	}
 }
+
+func TestSuccessStaysOnRecord(t *testing.T) {
+	a := onMember("alpine", "1", line("a", v1alpha1.RunSucceeded))
+	has := []v1alpha1.EndedRun{runs.Ended(&a)}
+	a.State = v1alpha1.RunFailed
+	if got := runs.Record(has, nil, runs.Ledger{a}, "alpine"); !runs.OnRecord(has, &a) || len(got) != 1 || got[0].State != v1alpha1.RunSucceeded {
+		t.Errorf("%v", got)
+	}
+}
