@@ -134,6 +134,17 @@ func atMostOnce(w *world) string {
 	return idle(w)
 }
 
+// stays says that the one run there is has ended so.
+func stays(state v1alpha1.RunState) func(*world) string {
+	return func(w *world) string {
+		ledger := w.objects[0].Status.Runs
+		if len(ledger) != 1 || ledger[0].State != state {
+			return fmt.Sprintf("the ledger has %v", ledger)
+		}
+		return atMostOnce(w)
+	}
+}
+
 // twice says that what is wanted has run, after something that was removed.
 func twice(w *world) string {
 	total := 0
