@@ -363,7 +363,7 @@ func (f *fleet) object(ctx context.Context, s step) (client.Object, error) {
 			found = append(found, &list.Items[i])
 		}
 	}
-	found = slices.DeleteFunc(found, f.isStranger)
+	found = slices.DeleteFunc(found, func(o client.Object) bool { return f.isStranger(o) || o.GetLabels()[v1alpha1.LabelRecord] != "" })
 	if err != nil || len(found) == 0 {
 		return nil, errors.Join(err, errNothing)
 	}
