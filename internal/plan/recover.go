@@ -166,6 +166,7 @@ func (d *Decision) believeJobs(s *Snapshot) {
 // restoreEnded takes from the members' records what the ledger has lost: the latest run of a member, and that a run has
 // succeeded which it knows otherwise.
 func (d *Decision) restoreEnded(s *Snapshot) {
+	var older []v1alpha1.EndedRun
 	for i := range s.Members {
 		m := &s.Members[i]
 		name, record := m.Cluster.Name, s.Facts[m.Cluster.Name].Record
@@ -173,12 +174,17 @@ func (d *Decision) restoreEnded(s *Snapshot) {
 			continue
 		}
 		for j := range record.Ended {
-			d.restore(s, name, m.Connection.UID, &record.Ended[j], j == len(record.Ended)-1)
+			if e := &record.Ended[j]; d.restore(s, name, m.Connection.UID, e, j == len(record.Ended)-1) && runs.FindEnded(older, e.ID) == nil {
+				older = append(older, *e)
+				older[len(older)-1].Cluster = name
+			}
 		}
 	}
+	d.Succeeded = append(older, d.Succeeded...) // what the hub knows by itself is forgotten last
 }
 
-func (d *Decision) restore(s *Snapshot, member, clusterUID string, e *v1alpha1.EndedRun, latest bool) {
+// restore says whether a run is to be remembered beside the ledger.
+func (d *Decision) restore(s *Snapshot, member, clusterUID string, e *v1alpha1.EndedRun, latest bool) bool {
 	last := d.Ledger.Last(member)
 	line := d.Ledger.Find(e.ID)
 	switch {
@@ -195,11 +201,10 @@ func (d *Decision) restore(s *Snapshot, member, clusterUID string, e *v1alpha1.E
 		d.Ledger = d.Ledger.Add(run, limits(s.Object))
 		d.Events = append(d.Events, Event{normal, v1alpha1.ReasonRunRestored, "Restore", member, run.ID, fmt.Sprintf(
 			"%s: run %s, which the ledger did not know, is %s there", member, run.ID, lower(run.State))})
-	case e.State == v1alpha1.RunSucceeded && runs.FindEnded(d.Succeeded, e.ID) == nil:
-		known := *e
-		known.Cluster = member
-		d.Succeeded = append(slices.Clone(d.Succeeded), known)
+	default:
+		return e.State == v1alpha1.RunSucceeded && runs.FindEnded(d.Succeeded, e.ID) == nil
 	}
+	return false
 }
 
 // repeatNothing puts runs that have succeeded for what is wanted back at the end of the ledger, where they count as what

@@ -1,10 +1,12 @@
 package plan_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -152,5 +154,35 @@ func TestRecordsPutTheLedgerRight(t *testing.T) {
 				t.Errorf("%s, begins: %t", state, begins)
 			}
 		})
+	}
+}
+
+// Members may have more on record than a hub remembers: that is not written anew all the time, and takes the place of
+// nothing that the hub knows by itself.
+func TestMemoryIsStable(t *testing.T) {
+	own := v1alpha1.EndedRun{ID: "aa", Cluster: "cobalt", Digest: "own", State: v1alpha1.RunSucceeded}
+	f := MakeObject("run").With(func(f *v1alpha1.FleetMiniCluster) { f.Status.Succeeded = []v1alpha1.EndedRun{own} }).Obj()
+	var first []v1alpha1.EndedRun
+	for range 3 {
+		s := MakeSnapshot(f, MakeMember("alpine"), MakeMember("basalt"))
+		anyRoom(s)
+		for _, member := range []string{"alpine", "basalt"} {
+			observed(s, member, none())
+			record := &plan.Record{}
+			for i := range v1alpha1.MaxEndedRuns {
+				id := fmt.Sprintf("%s-%d", member, i)
+				record.Ended = append(record.Ended, v1alpha1.EndedRun{ID: id, Digest: id, State: v1alpha1.RunSucceeded, CompletionTime: at(-time.Hour)})
+			}
+			fact(s, member, func(f *plan.Facts) { f.Record = record })
+		}
+		r := plan.Round{Ledger: decided(t, s).Ledger}
+		f = f.DeepCopy()
+		f.Status = r.Status(s, decided(t, s), nil)
+		if first == nil {
+			first = f.Status.Succeeded
+		}
+		if diff := cmp.Diff(first, f.Status.Succeeded); diff != "" || len(first) != v1alpha1.MaxEndedRuns || first[len(first)-1].ID != own.ID {
+			t.Errorf("%d are remembered: %s", len(first), diff)
+		}
 	}
 }
