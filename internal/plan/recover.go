@@ -40,7 +40,7 @@ func (d *Decision) catchUp(s *Snapshot, reads *Reads) {
 // run that is said to have ended without success may be said so by mistake.
 func (d *Decision) mayBegin(s *Snapshot) bool {
 	p := d.Placement
-	if p == nil || p.Digest != d.Wanted.Digest || p.RerunAt != d.Wanted.RerunAt || len(p.Clusters) < int(p.Wanted) || len(s.Object.Status.Unasked) > 0 {
+	if p == nil || p.Digest != d.Wanted.Digest || p.RerunAt != d.Wanted.RerunAt || wantsMore(p, s.Placement) || len(s.Object.Status.Unasked) > 0 {
 		return true
 	}
 	for _, name := range p.Clusters {
@@ -49,6 +49,15 @@ func (d *Decision) mayBegin(s *Snapshot) bool {
 		}
 	}
 	return p.Open && slices.ContainsFunc(s.Members, func(m Member) bool { return m.Connection.Connected && !slices.Contains(p.Clusters, m.Cluster.Name) })
+}
+
+// wantsMore says that fewer members are chosen than are wanted, or were wanted last.
+func wantsMore(p *v1alpha1.PlacementDecision, spec *v1alpha1.PlacementSpec) bool {
+	wanted := p.Wanted
+	if n := spec.NumberOfClusters; n != nil {
+		wanted = max(wanted, *n)
+	}
+	return len(p.Clusters) < int(wanted) || spec.NumberOfClusters == nil && !p.Open
 }
 
 // askAll has all members asked for what they have on record and, if the ledger was lost, for the Job itself.

@@ -186,3 +186,14 @@ func TestMemoryIsStable(t *testing.T) {
 		}
 	}
 }
+
+// Members are asked as well where more of them are wanted than before, and nothing else has changed.
+func TestMembersAreAskedWhereMoreAreWanted(t *testing.T) {
+	f := MakeObject("run").Runs(MakeRun("aa", "alpine", v1alpha1.RunSucceeded)).Placed("alpine").Obj()
+	f.Spec.Placement.NumberOfClusters = ptr.To[int32](2)
+	s := MakeSnapshot(f, MakeMember("alpine"), MakeMember("basalt"))
+	fact(s, "basalt", func(f *plan.Facts) { f.Record = nil })
+	if _, reads := plan.Decide(s, nil); len(reads.Members["basalt"]) != 1 || reads.Members["basalt"][0] != plan.ReadRecord {
+		t.Errorf("to be read: %+v", reads)
+	}
+}
