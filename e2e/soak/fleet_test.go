@@ -62,6 +62,7 @@ type fleet struct {
 	strangers []stranger
 	edited    types.UID       // of what somebody has edited last
 	abandoned map[string]bool // members that were let go of with what was there
+	losses
 }
 
 // minifleet is a MiniFleet with a way of its own to the hub.
@@ -85,7 +86,7 @@ func newFleet(t *testing.T) *fleet {
 	check(t, err)
 	f := &fleet{
 		binary: filepath.Join(root, "bin", "minifleet"), clients: map[string]client.Client{},
-		proxies: map[string]*lab.Proxy{}, gateways: map[string]*lab.Gateway{}, down: map[string]bool{}, abandoned: map[string]bool{}, failed: map[string]int{},
+		proxies: map[string]*lab.Proxy{}, gateways: map[string]*lab.Gateway{}, down: map[string]bool{}, abandoned: map[string]bool{}, failed: map[string]int{}, losses: newLosses(),
 	}
 	if _, err := os.Stat(f.binary); err != nil {
 		t.Fatalf("%v: build it with `make build`", err)
@@ -207,7 +208,8 @@ func (f *fleet) populate(t *testing.T) {
 // enter makes a namespace for a schedule, with a Secret that is copied, and strangers on the members.
 func (f *fleet) enter(t *testing.T, namespace string) {
 	t.Helper()
-	f.namespace = namespace
+	f.namespace, f.backup = namespace, nil
+	clear(f.unmarked)
 	for _, c := range f.clients {
 		check(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
 	}

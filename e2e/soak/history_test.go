@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -71,7 +73,8 @@ type job struct {
 	finished, deleting, removed time.Time // zero: not, as far as is known
 	released                    bool      // pods of it could be made
 	succeeded                   bool
-	stays                       bool // it is still there in the end
+	stays                       bool   // it is still there in the end
+	deleter                     string // who has asked first for its deletion; empty: nobody, as far as is known
 	pods                        []readiness
 	requests                    []string
 }
@@ -88,12 +91,21 @@ func (j *job) String() string {
 	return fmt.Sprintf("Job %s (%s) on %s, run %s of %s:\n    %s", j.name, j.uid, j.member, j.run, j.owner, strings.Join(j.requests, "\n    "))
 }
 
-// fmc is a FleetMiniCluster: all that it ever was.
+// fmc is a FleetMiniCluster: all that it ever was. One that was created anew after its finalizer was taken off goes on
+// with the history of the former, and both UIDs lead to it.
 type fmc struct {
 	name     string
 	uid      types.UID
 	versions []version // by resource version
 	cut      []version // that it may have had, for a moment that no log tells of
+	lost     bool      // somebody has changed its ledger, or it was created anew
+	edits    []editedLine
+}
+
+// editedLine is a change that somebody, not MiniFleet, has made to a line of a ledger.
+type editedLine struct {
+	run string
+	at  time.Time
 }
 
 // version is a FleetMiniCluster as it was since a time, until the next.
@@ -102,6 +114,7 @@ type version struct {
 	number uint64
 	base   uint64 // the version that it was made from, if the request that made it is in the log
 	object *v1alpha1.FleetMiniCluster
+	edited bool // its status is not MiniFleet's, but as somebody has left it
 }
 
 func (v *version) wish() wish {
@@ -137,6 +150,10 @@ func (f *fleet) readHistory() (*history, error) {
 		}
 		h.read(c.Name(), events)
 	}
+	h.inherit(f.heirs)
+	for _, fleet := range h.all() {
+		fleet.markEdits()
+	}
 	return h, nil
 }
 
@@ -157,6 +174,18 @@ func (h *history) readMember(e *lab.AuditEvent) {
 		now.ready, now.registered, now.cleared = false, false, m.Spec.DeletionPolicy != v1alpha1.DeletionOrphan
 	}
 	h.members[m.Name] = append(h.members[m.Name], now)
+}
+
+// unregistered says whether a member was not registered at any time between two others.
+func (h *history) unregistered(name string, from, to time.Time) bool {
+	all := h.members[name]
+	for i, m := range all {
+		ended := i+1 < len(all) && all[i+1].at.Before(from)
+		if !m.registered && !ended && !m.at.After(to) {
+			return true
+		}
+	}
+	return false
 }
 
 // unaskable says whether a member could not be asked at any time between two others, as far as the hub says.
@@ -240,6 +269,7 @@ func deletedUID(e *lab.AuditEvent) types.UID {
 func (h *history) readJob(cluster string, e *lab.AuditEvent) {
 	if j := h.jobs[deletedUID(e)]; j != nil {
 		j.note(e)
+		j.noteDeleter(e)
 		j.deleting, j.removed = first(j.deleting, e.Received), first(j.removed, e.Received)
 	}
 	var obj batchv1.Job
@@ -263,6 +293,7 @@ func (h *history) readJob(cluster string, e *lab.AuditEvent) {
 	}
 	j.seen = e.Received
 	j.note(e)
+	j.noteDeleter(e)
 	j.observe(&obj, e)
 }
 
@@ -270,6 +301,12 @@ func (h *history) readJob(cluster string, e *lab.AuditEvent) {
 func (j *job) note(e *lab.AuditEvent) {
 	if e.Write() {
 		j.requests = append(j.requests, request(e))
+	}
+}
+
+func (j *job) noteDeleter(e *lab.AuditEvent) {
+	if e.Verb == "delete" && j.deleter == "" {
+		j.deleter = e.User.Username
 	}
 }
 
@@ -342,6 +379,82 @@ func (h *history) readFleet(e *lab.AuditEvent) {
 		base, _ = strconv.ParseUint(request.Metadata.ResourceVersion, 10, 64) // 0: not known
 	}
 	h.addVersion(e.Received, obj, base)
+	if e.Write() && e.User.Username != hubUser && e.Object.Subresource == "status" && request.Metadata.ResourceVersion != obj.ResourceVersion {
+		h.fleets[obj.UID].noteEdit(obj.ResourceVersion)
+	}
+}
+
+// noteEdit notes that somebody has made the status of a version.
+func (f *fmc) noteEdit(resourceVersion string) {
+	for i := range f.versions {
+		if f.versions[i].object.ResourceVersion == resourceVersion {
+			f.versions[i].edited = true
+		}
+	}
+}
+
+// markEdits finds which versions have the status that somebody has left them, and what that has changed.
+func (f *fmc) markEdits() {
+	for i := range f.versions {
+		v := &f.versions[i]
+		switch {
+		case v.edited:
+			f.lost = true
+			if i > 0 {
+				f.noteEdits(&f.versions[i-1], v)
+			}
+		case i > 0 && f.versions[i-1].edited:
+			v.edited = v.object.UID == f.versions[i-1].object.UID && equality.Semantic.DeepEqual(v.object.Status, f.versions[i-1].object.Status)
+		}
+	}
+}
+
+func (f *fmc) noteEdits(before, after *version) {
+	ledger := runs.Ledger(before.object.Status.Runs)
+	for _, r := range after.object.Status.Runs {
+		if was := ledger.Find(r.ID); was == nil || was.State != r.State || was.Digest != r.Digest {
+			f.edits = append(f.edits, editedLine{r.ID, after.at})
+		}
+	}
+}
+
+// inherit has those that were created anew, by the UID of the former, go on with its history.
+func (h *history) inherit(heirs map[types.UID]types.UID) {
+	for old := range heirs {
+		former, heir := h.fleets[old], h.fleets[heirOf(heirs, old)]
+		if former == nil || former == heir {
+			continue
+		}
+		former.lost = true
+		if heir == nil {
+			h.fleets[heirOf(heirs, old)] = former
+			continue
+		}
+		heir.lost, heir.cut, heir.versions = true, append(heir.cut, former.cut...), append(heir.versions, former.versions...)
+		slices.SortFunc(heir.versions, func(a, b version) int { return compare(a.number, b.number) })
+		for uid, f := range h.fleets {
+			if f == former {
+				h.fleets[uid] = heir
+			}
+		}
+	}
+}
+
+// heirOf is the UID that one has in the end.
+func heirOf(heirs map[types.UID]types.UID, uid types.UID) types.UID {
+	for heirs[uid] != "" {
+		uid = heirs[uid]
+	}
+	return uid
+}
+
+// all are the FleetMiniClusters, each once.
+func (h *history) all() []*fmc {
+	byUID := map[types.UID]*fmc{}
+	for _, f := range h.fleets {
+		byUID[f.uid] = f
+	}
+	return slices.Collect(maps.Values(byUID))
 }
 
 func (h *history) addVersion(at time.Time, obj *v1alpha1.FleetMiniCluster, base uint64) {
@@ -357,7 +470,7 @@ func (h *history) addVersion(at time.Time, obj *v1alpha1.FleetMiniCluster, base 
 	if base == number {
 		base = 0 // nothing was changed
 	}
-	v := version{at, number, base, obj}
+	v := version{at: at, number: number, base: base, object: obj}
 	i, found := slices.BinarySearchFunc(f.versions, v, func(a, b version) int { return compare(a.number, b.number) })
 	if !found {
 		f.versions = slices.Insert(f.versions, i, v)

@@ -26,6 +26,7 @@ var invariants = []struct {
 	{"D2: with numberOfClusters 1, nothing is live on two members", (*history).neverTwice},
 	{"D3: nothing runs more often than it was asked for", (*history).asOftenAsAsked},
 	{"D4: a run is in the ledger before its Job is made", (*history).writtenAhead},
+	{"D5: what has succeeded is not run again", (*history).neverRepeats},
 	{"U1: no live Job is deleted or suspended but for a reason", (*history).reasonToStop},
 	{"U2: no run is called over while its Job is live", (*history).overWhenOver},
 	{"U3: nothing that a live Job needs is deleted", (*history).keepsSupport},
@@ -76,25 +77,64 @@ func (f *fmc) single() bool {
 // neverTwice compares when the second was asked for with when the first was over. MiniFleet must have known
 // the one before it did the other, so that no request in between excuses anything.
 func (h *history) neverTwice() []string {
-	byOwner := map[types.UID][]*job{}
+	byOwner := map[*fmc][]*job{}
 	for _, j := range h.ours() {
-		if h.fleets[j.owner].single() {
-			byOwner[j.owner] = append(byOwner[j.owner], j)
+		if f := h.fleets[j.owner]; f.single() {
+			byOwner[f] = append(byOwner[f], j)
 		}
 	}
 	var out []string
-	for owner, jobs := range byOwner {
+	for f, jobs := range byOwner {
 		for i, second := range jobs {
 			for _, first := range jobs[:i] {
 				if first.member != second.member && !first.over(second.created) && !first.lost(second.created) &&
-					!h.givenUp(h.fleets[owner], first, second.created) {
-					out = append(out, fmt.Sprintf("%s (%s) was live on %s when it was started on %s:\n%s",
-						h.fleets[owner].name, owner, first.member, second.member, list([]*job{first, second})))
+					!h.givenUp(f, first, second.created) && !h.forgotten(f, first, second.created) {
+					out = append(out, fmt.Sprintf("%s (%s) was live on %s when it was started on %s:\n%s\n%s",
+						f.name, f.uid, first.member, second.member, list([]*job{first, second}), f.story()))
 				}
 			}
 		}
 	}
 	return out
+}
+
+// forgotten says whether nobody can have known of a Job by a time: the ledger was lost, and its member was not
+// registered, by which it was let go of with all that it remembers.
+func (h *history) forgotten(f *fmc, j *job, at time.Time) bool {
+	return f.lost && h.unregistered(j.member, j.created, at)
+}
+
+// neverRepeats compares the Jobs that have succeeded with those that came after them. It goes by what the members' logs
+// tell of Jobs, whatever has become of the ledger, and of the object that bears it, since.
+func (h *history) neverRepeats() []string {
+	var out []string
+	all := h.ours()
+	for i, again := range all {
+		f := h.fleets[again.owner]
+		for _, first := range all[:i] {
+			same := h.fleets[first.owner] == f && first.wish.digest == again.wish.digest && (first.member == again.member || f.single())
+			asked := again.wish.token != "" && again.wish.token != first.wish.token
+			if same && !asked && f.knowsSuccess(first, again.created) && !h.forgotten(f, first, again.created) {
+				out = append(out, fmt.Sprintf("%s (%s) has succeeded on %s, and is run again:\n%s\n%s", f.name, f.uid, first.member, list([]*job{first, again}), f.story()))
+			}
+		}
+	}
+	return out
+}
+
+// knowsSuccess says whether a Job had succeeded by a time, and that could be known: it was said, or the Job was there
+// until MiniFleet itself has deleted it. One that was to be stopped may have succeeded before anybody saw that.
+func (f *fmc) knowsSuccess(j *job, at time.Time) bool {
+	if !j.succeeded || !before(j.finished, at) {
+		return false
+	}
+	for r := range f.stops() {
+		if r.ID == j.run {
+			return false
+		}
+	}
+	said := f.ledgerSaid(j.run, at, func(r *v1alpha1.Run) bool { return r.State == v1alpha1.RunSucceeded })
+	return said || !before(j.deleting, at) || j.deleter == hubUser && j.finished.Before(j.deleting)
 }
 
 // lost says whether a Job was last seen before a time and its end is in no log, because the API server was
@@ -105,14 +145,14 @@ func (j *job) lost(at time.Time) bool {
 
 func (h *history) asOftenAsAsked() []string {
 	type key struct {
-		owner  types.UID
+		fleet  *fmc
 		member string
 		wish   wish
 	}
 	counts := map[key][]*job{}
 	for _, j := range h.ours() {
 		f := h.fleets[j.owner]
-		k := key{j.owner, j.member, j.wish}
+		k := key{f, j.member, j.wish}
 		if f.single() {
 			k.member = "" // it is on one of them
 		}
@@ -120,11 +160,11 @@ func (h *history) asOftenAsAsked() []string {
 	}
 	var out []string
 	for k, jobs := range counts {
-		f := h.fleets[k.owner]
+		f := k.fleet
 		entered, retries := f.asked(k.wish)
 		if most := entered*(1+retries) + h.movedRuns(f, k.wish, k.member); len(jobs) > most {
 			out = append(out, fmt.Sprintf("%s (%s) ran %d times for digest %s and token %q, which was wished %d times, with %d retries:\n%s\n%s",
-				f.name, k.owner, len(jobs), k.wish.digest, k.wish.token, entered, retries, list(jobs), f.story()))
+				f.name, f.uid, len(jobs), k.wish.digest, k.wish.token, entered, retries, list(jobs), f.story()))
 		}
 	}
 	return out
@@ -150,7 +190,7 @@ func (f *fmc) stops() iter.Seq2[v1alpha1.Run, *version] {
 		told := map[string]bool{}
 		for i := range f.versions {
 			for _, r := range f.versions[i].object.Status.Runs {
-				if r.Stop == "" || told[r.ID] {
+				if r.Stop == "" || told[r.ID] || f.versions[i].edited {
 					continue
 				}
 				told[r.ID] = true
@@ -187,7 +227,7 @@ func (h *history) leavesAsAsked() []string {
 		byRun[j.run] = j
 	}
 	var out []string
-	for _, f := range h.fleets {
+	for _, f := range h.all() {
 		for r, v := range f.stops() {
 			if why := h.wrongToLeave(&r, v, byRun[r.ID]); why != "" {
 				out = append(out, fmt.Sprintf("%s: run %s on %s is %s for %s at %s, but %s: %v\n%s", f.name, r.ID, r.Cluster, r.State, r.Stop,
@@ -295,6 +335,9 @@ func (f *fmc) story() string {
 		if v.object.DeletionTimestamp != nil {
 			line += " deleted"
 		}
+		if v.edited {
+			line += " (not the hub's)"
+		}
 		for _, r := range v.object.Status.Runs {
 			line += fmt.Sprintf("; %s %s %s on %s", r.ID, r.Digest[:min(4, len(r.Digest))], r.State, r.Cluster)
 		}
@@ -315,7 +358,7 @@ func (f *fmc) ledgerSaid(run string, at time.Time, what func(*v1alpha1.Run) bool
 	said := func(o *v1alpha1.FleetMiniCluster) bool {
 		return slices.ContainsFunc(o.Status.Runs, func(r v1alpha1.Run) bool { return r.ID == run && what(&r) })
 	}
-	return f.was(at, said) || slices.ContainsFunc(f.cut, func(v version) bool { return !v.at.After(at) && said(v.object) })
+	return slices.ContainsFunc(f.versions, func(v version) bool { return !v.edited && !v.at.After(at) && said(v.object) }) || slices.ContainsFunc(f.cut, func(v version) bool { return !v.at.After(at) && said(v.object) })
 }
 
 // was says whether the object was ever like that by a time.
@@ -419,14 +462,14 @@ func (h *history) overWhenOver() []string {
 		byRun[j.run] = append(byRun[j.run], j)
 	}
 	var out []string
-	for _, f := range h.fleets {
+	for _, f := range h.all() {
 		told := map[string]bool{}
 		for _, v := range f.versions {
 			for _, r := range v.object.Status.Runs {
-				if !r.State.Ended() || told[r.ID] {
+				if !r.State.Ended() || told[r.ID] || v.edited {
 					continue
 				}
-				told[r.ID] = true
+				told[r.ID] = !f.justEdited(r.ID, v.at)
 				for _, j := range byRun[r.ID] {
 					if j.created.After(v.at) || j.lost(v.at) {
 						continue
@@ -437,7 +480,7 @@ func (h *history) overWhenOver() []string {
 					left := v.object.DeletionTimestamp != nil && h.mayDeclare(j.member, v.at)
 					live := !j.over(v.at) && seen && !left && !h.givenUp(f, j, v.at)
 					there := before(j.finished, v.at) && !before(j.removed, v.at) && j.seen.After(v.at)
-					wrong := r.State == v1alpha1.RunSucceeded && !j.succeeded || r.State == v1alpha1.RunFailed && j.succeeded && there
+					wrong := !f.justEdited(r.ID, v.at) && (r.State == v1alpha1.RunSucceeded && !j.succeeded || r.State == v1alpha1.RunFailed && j.succeeded && there)
 					if live || wrong {
 						out = append(out, fmt.Sprintf("%s: run %s is called %s at %s: %s\n%s", f.name, r.ID, r.State, v.at.UTC().Format("15:04:05.000000"), j, f.story()))
 					}
@@ -448,10 +491,16 @@ func (h *history) overWhenOver() []string {
 	return out
 }
 
+// justEdited says whether somebody has edited the line of a run so short a time ago that what they have made of it may
+// still stand.
+func (f *fmc) justEdited(run string, at time.Time) bool {
+	return slices.ContainsFunc(f.edits, func(e editedLine) bool { return e.run == run && !e.at.After(at) && at.Sub(e.at) < lag })
+}
+
 func (h *history) keepsSupport() []string {
-	live := map[types.UID][]*job{}
+	live := map[*fmc][]*job{}
 	for _, j := range h.ours() {
-		live[j.owner] = append(live[j.owner], j)
+		live[h.fleets[j.owner]] = append(live[h.fleets[j.owner]], j)
 	}
 	var out []string
 	for _, w := range h.writes {
@@ -459,7 +508,7 @@ func (h *history) keepsSupport() []string {
 			continue
 		}
 		at := w.event.Received
-		for _, j := range live[h.support[w.uid()]] {
+		for _, j := range live[h.fleets[h.support[w.uid()]]] {
 			if j.member == w.cluster && !j.created.After(at) && !j.over(at) && !j.lost(at) {
 				out = append(out, fmt.Sprintf("%s was deleted under a live Job: %s", w, j))
 			}

@@ -171,7 +171,7 @@ func (f *fleet) sweep(ctx context.Context) error {
 		objects, err := f.owned(ctx, member)
 		errs = append(errs, err)
 		for _, obj := range objects {
-			if owner := obj.GetAnnotations()[v1alpha1.AnnotationOwnerUID]; owner != "" && !left[owner] {
+			if owner := string(f.ownerOf(obj)); owner != "" && !left[owner] {
 				errs = append(errs, client.IgnoreNotFound(f.clients[member].Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationForeground))))
 			}
 		}

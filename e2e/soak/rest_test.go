@@ -40,7 +40,7 @@ func (f *fleet) unrest(ctx context.Context) []string {
 			out = append(out, err.Error())
 		}
 		for _, obj := range objects {
-			out = append(out, remains(member, obj, left)...)
+			out = append(out, f.remains(member, obj, left)...)
 		}
 	}
 	return append(out, f.missingStrangers(ctx)...)
@@ -93,11 +93,16 @@ func readyOf(f *v1alpha1.FleetMiniCluster) string {
 	return "has no status"
 }
 
-// owned are the objects on a member with MiniFleet's marks, and the pods of runs.
+// owned are the objects on a member with MiniFleet's marks, the pods of runs, and all Jobs that are nobody else's: somebody
+// may have taken the marks off.
 func (f *fleet) owned(ctx context.Context, member string) ([]client.Object, error) {
 	var out []client.Object
 	for _, list := range []client.ObjectList{&batchv1.JobList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &corev1.PodList{}} {
-		if err := f.clients[member].List(ctx, list, client.InNamespace(f.namespace), client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}); err != nil {
+		options := []client.ListOption{client.InNamespace(f.namespace), client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}}
+		if _, jobs := list.(*batchv1.JobList); jobs {
+			options = options[:1]
+		}
+		if err := f.clients[member].List(ctx, list, options...); err != nil {
 			return nil, fmt.Errorf("listing on %s: %w", member, err)
 		}
 		_ = meta.EachListItem(list, func(o runtime.Object) error {
@@ -111,13 +116,13 @@ func (f *fleet) owned(ctx context.Context, member string) ([]client.Object, erro
 }
 
 // remains is what is wrong with an object on a member: nobody's, or as somebody has edited it.
-func remains(member string, obj client.Object, left map[types.UID]*v1alpha1.FleetMiniCluster) []string {
+func (f *fleet) remains(member string, obj client.Object, left map[types.UID]*v1alpha1.FleetMiniCluster) []string {
 	what := fmt.Sprintf("%s has %T %s", member, obj, obj.GetName())
-	owner := left[types.UID(obj.GetAnnotations()[v1alpha1.AnnotationOwnerUID])]
+	owner := left[f.ownerOf(obj)]
 	if obj.GetLabels()[v1alpha1.LabelCopy] == "true" {
 		for key := range obj.GetAnnotations() {
-			if uid, ok := strings.CutPrefix(key, v1alpha1.AnnotationUserPrefix); ok && left[types.UID(uid)] != nil {
-				owner = left[types.UID(uid)]
+			if uid, ok := strings.CutPrefix(key, v1alpha1.AnnotationUserPrefix); ok && left[heirOf(f.heirs, types.UID(uid))] != nil {
+				owner = left[heirOf(f.heirs, types.UID(uid))]
 			}
 		}
 	}

@@ -33,7 +33,7 @@ func TestSchedules(t *testing.T) {
 			t.Fatal("what comes after it would be played on a fleet that is not sound")
 		}
 	}
-	if !t.Run(fmt.Sprintf("seed=%d", fixedSeed), func(t *testing.T) { f.play(t, fixedSeed, fewSteps) }) {
+	if !t.Run(fmt.Sprintf("seed=%d", fixedSeed), func(t *testing.T) { f.play(t, fixedSeed, fewSteps, kinds) }) {
 		t.Fatalf("repeat it, with more steps after these, with: make soak SEED=%d DURATION=1s", fixedSeed)
 	}
 }
@@ -63,17 +63,29 @@ func TestSoak(t *testing.T) {
 // directed ones, which take turns.
 func round(t *testing.T, seed uint64) {
 	f := newFleet(t)
-	if f.play(t, seed, manySteps); !t.Failed() {
+	if f.play(t, seed, manySteps, kindsWithLosses(lossWeight(t))); !t.Failed() {
 		f.follow(t, directed[seed%uint64(len(directed))])
 	}
 }
 
+// lossWeight is how many times as often as usual the hub is made to forget: MINIFLEET_SOAK_LOSSES, or 1.
+func lossWeight(t *testing.T) int {
+	t.Helper()
+	given := os.Getenv("MINIFLEET_SOAK_LOSSES")
+	if given == "" {
+		return 1
+	}
+	times, err := strconv.Atoi(given)
+	check(t, err)
+	return times
+}
+
 // play lets the schedule of a seed happen in a new namespace, heals the fleet, waits until it is at rest, and
 // checks what has happened.
-func (f *fleet) play(t *testing.T, seed uint64, steps int) {
+func (f *fleet) play(t *testing.T, seed uint64, steps int, kinds []kind) {
 	f.enter(t, fmt.Sprintf("soak-%d", seed))
 	story := newTrace(t, fmt.Sprintf("seed %d, %d steps", seed, steps))
-	f.perform(t, story, draw(seed, steps))
+	f.perform(t, story, draw(seed, steps, kinds))
 	err := f.heal(t.Context())
 	story.add("heal", err)
 	check(t, err)
@@ -136,7 +148,7 @@ func (f *fleet) rest(ctx context.Context) []string {
 	for end := time.Now().Add(restLimit); time.Now().Before(end); time.Sleep(300 * time.Millisecond) {
 		if left = f.unrest(ctx); len(left) > 0 {
 			calm = 0
-			if err := errors.Join(f.reregister(ctx), f.sweep(ctx)); err != nil {
+			if err := errors.Join(f.reregister(ctx), f.sweep(ctx), f.sweepVanished(ctx)); err != nil {
 				left = append(left, err.Error())
 			}
 			if err := f.superviseHub(ctx); err != nil {
@@ -167,7 +179,7 @@ func (f *fleet) mark(ctx context.Context, h *history) error {
 
 // summary is for those who wonder whether anything has happened at all.
 func (h *history) summary() string {
-	return fmt.Sprintf("%d FleetMiniClusters had %d Jobs; MiniFleet made %d writes", len(h.fleets), len(h.ours()), len(h.writes))
+	return fmt.Sprintf("%d FleetMiniClusters had %d Jobs; MiniFleet made %d writes", len(h.all()), len(h.ours()), len(h.writes))
 }
 
 // trace is what has happened so far.
