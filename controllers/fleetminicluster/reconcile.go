@@ -67,6 +67,9 @@ func (r *Reconciler) reconcile(ctx context.Context, fmc *v1alpha1.FleetMiniClust
 	if err := c.decide(ctx); err != nil {
 		return staleOr(err)
 	}
+	if err := c.ensureKey(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
 	execErr := c.execute(ctx)
 	if err := c.writeStatus(ctx); err != nil {
 		return retry.OnConflict(err)
@@ -77,6 +80,16 @@ func (r *Reconciler) reconcile(ctx context.Context, fmc *v1alpha1.FleetMiniClust
 		return staleOr(execErr)
 	}
 	return reconcile.Result{RequeueAfter: c.again}, nil
+}
+
+// ensureKey makes the certificate when the first run that the ledger holds is adopted or restored, as it is made for one that
+// is begun: by that it is known that there have been runs, should the status be lost again.
+func (c *reconciliation) ensureKey(ctx context.Context) error {
+	if !plan.KnowsNoRun(c.snapshot.Object) || len(c.decision.Ledger) == 0 {
+		return nil
+	}
+	_, err := c.curveCert(ctx)
+	return err
 }
 
 // staleOr makes a stale cache a reason to reconcile again. Whatever else a member answered, be it NotFound or Conflict,
