@@ -20,9 +20,11 @@ FUZZTIME ?= 30s
 BENCHTIME ?= 1s
 # E2E limits the end-to-end tests to those that match: make test-e2e E2E='a member that hangs'
 E2E ?=
-# SEED is of the first schedule of a soak, drawn at random where it is empty; DURATION is how long it goes on.
+# SEED is of the first schedule of a soak, drawn at random where it is empty; DURATION is how long it goes on. LOSSES is how
+# many times as often as usual the hub is made to forget in it.
 SEED ?=
 DURATION ?= 10m
+LOSSES ?=
 # ORDER is the seed of the random order of the controllers' and the end-to-end tests, which each run prints; drawn where
 # it is empty.
 ORDER ?=
@@ -161,7 +163,7 @@ test-e2e: shared-note $(GINKGO) bin/testcluster build ## Run the end-to-end test
 
 .PHONY: soak
 soak: bin/testcluster build ## Play random schedules of faults and edits for DURATION, beginning with SEED.
-	MINIFLEET_SOAK_SEED='$(SEED)' MINIFLEET_SOAK_DURATION='$(DURATION)' go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./e2e/soak
+	MINIFLEET_SOAK_SEED='$(SEED)' MINIFLEET_SOAK_LOSSES='$(LOSSES)' MINIFLEET_SOAK_DURATION='$(DURATION)' go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./e2e/soak
 
 .PHONY: test-flux
 test-flux: ## Run the pods' scripts with the real Flux at FLUX, in namespaces of this machine: root only, minutes.

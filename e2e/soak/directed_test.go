@@ -205,21 +205,6 @@ var directed = []schedule{
 		{do: "delete", name: "ant"},
 		{do: "delete", name: "bee"},
 	}},
-	// It is created anew without what it knew while the member that runs it is away.
-	{"created anew while a member is away", []step{
-		{do: "create", on: "red", name: "ant", arg: traitOne, n: 60},
-		{do: "await", on: alpine, name: "ant", arg: "pods"},
-		{do: "place", name: "ant"},
-		{do: "await", name: "ant", arg: "seen"},
-		{do: "break", on: alpine, arg: "refuse"},
-		{do: "await", on: alpine, name: "ant", arg: "lost"},
-		{do: "recreate", name: "ant", arg: "killed", wait: 2 * moment},
-		{do: "expect", on: basalt, name: "ant", arg: "no job"},
-		{do: "restore", on: alpine},
-		{do: "await", on: alpine, name: "ant", arg: running},
-		{do: "end-pods", on: alpine, name: "ant"},
-		{do: "await", on: alpine, name: "ant", arg: succeeded},
-	}},
 	// Somebody else has the room, the hub is restarted, and then there is room.
 	{"a member is full", []step{
 		{do: "fill", on: alpine},
