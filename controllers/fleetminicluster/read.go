@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -42,8 +43,9 @@ func (c *reconciliation) read(ctx context.Context, reads plan.Reads, ledger runs
 	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
+	before := maps.Clone(c.snapshot.Facts) // the first that is done writes before the last begins
 	for name, facts := range reads.Members {
-		f := c.snapshot.Facts[name]
+		f := before[name]
 		wg.Go(func() {
 			for _, fact := range facts {
 				c.readFact(ctx, name, fact, ledger, &f)
