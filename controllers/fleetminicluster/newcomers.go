@@ -11,9 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/plan"
 )
 
-// newcomers are the FleetMiniClusters that were created while this hub was looking, until it has begun a run of them: the
+// newcomers are the FleetMiniClusters that were created while this hub was looking, until a run of them has begun: the
 // hub knows without a question that none has had one. Those that were there when it started may have lost their ledger.
 type newcomers struct {
 	mu   sync.Mutex
@@ -26,19 +27,31 @@ func (n *newcomers) watch(ctx context.Context, c cache.Cache) error {
 	if err != nil {
 		return fmt.Errorf("watching FleetMiniClusters: %w", err)
 	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+	_, err = informer.AddEventHandler(n.handler())
+	return err
+}
+
+func (n *newcomers) handler() toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, isInInitialList bool) {
 			if fmc, ok := obj.(*v1alpha1.FleetMiniCluster); ok && !isInInitialList {
 				n.add(fmc.UID)
 			}
 		},
+		UpdateFunc: func(_, obj any) {
+			if fmc, ok := obj.(*v1alpha1.FleetMiniCluster); ok && !plan.KnowsNoRun(fmc) {
+				n.forget(fmc.UID) // another hub may have begun it, of which this one is the standby
+			}
+		},
 		DeleteFunc: func(obj any) {
+			if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+				obj = unknown.Obj
+			}
 			if fmc, ok := obj.(*v1alpha1.FleetMiniCluster); ok {
 				n.forget(fmc.UID)
 			}
 		},
-	})
-	return err
+	}
 }
 
 func (n *newcomers) add(uid types.UID) {
