@@ -91,7 +91,7 @@ func (t *Target) decide(s *Snapshot, d *Decision, hold string, ledger runs.Ledge
 	case t.Observed.Conflict != nil && t.Step.Action != runs.Finish:
 		t.fail(s, t.Observed.Conflict) // what it needs a Job of its own for has to wait
 		return
-	case t.Step.Action == runs.Adopt && t.claimed(s, ledger):
+	case t.Step.Action == runs.Adopt && t.claimed(s, d, ledger):
 		return
 	case t.Step.Action == runs.Begin && !t.referencesMet(s, d, reads):
 		return
@@ -169,13 +169,17 @@ func (t *Target) fail(s *Snapshot, p *rollup.Problem) {
 
 // claimed says whether the Job to be adopted claims to be the run of another member. A run is on one member; its line
 // moves only if that member is not registered any more: the same cluster, it may be, was registered under another name.
-func (t *Target) claimed(s *Snapshot, ledger runs.Ledger) bool {
-	line := ledger.Find(t.Observed.Job.RunID)
-	if line == nil || line.Cluster == t.Name || s.Member(line.Cluster) == nil {
+func (t *Target) claimed(s *Snapshot, d *Decision, ledger runs.Ledger) bool {
+	id := t.Observed.Job.RunID
+	on := d.rememberedOn(s, id, t.Name)
+	if line := ledger.Find(id); line != nil && line.Cluster != t.Name && s.Member(line.Cluster) != nil {
+		on = line.Cluster
+	}
+	if on == "" {
 		return false
 	}
 	t.fail(s, &rollup.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: fmt.Sprintf(
-		"its Job claims to be run %s, which is on member %s; nothing is done here before it has ended", line.ID, line.Cluster)})
+		"its Job claims to be run %s, which is on member %s; nothing is done here before it has ended", id, on)})
 	return true
 }
 

@@ -67,8 +67,12 @@ func limits(f *v1alpha1.FleetMiniCluster) runs.Limits {
 }
 
 func (r *Round) begin(s *Snapshot, d *Decision, t *Target, last *v1alpha1.Run) {
+	id := runs.ID(string(s.Object.UID), t.Name, d.Wanted, last)
+	for r.Ledger.Find(id) != nil { // a member that foresaw it has claimed it
+		id = runs.ID(string(s.Object.UID), t.Name, d.Wanted, &v1alpha1.Run{ID: id})
+	}
 	r.Ledger = r.Ledger.Add(v1alpha1.Run{
-		ID: runs.ID(string(s.Object.UID), t.Name, d.Wanted, last), Cluster: t.Name,
+		ID: id, Cluster: t.Name,
 		Digest: d.Wanted.Digest, RerunAt: d.Wanted.RerunAt, Revision: s.Object.Annotations[v1alpha1.AnnotationSourceRevision],
 		State: v1alpha1.RunStarting, StartTime: timeOf(s), ClusterUID: t.uid, Attempt: eviction.Attempt(r.Ledger, d.Wanted, last),
 	}, limits(s.Object))

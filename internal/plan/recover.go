@@ -142,6 +142,9 @@ func (d *Decision) adoptHeld(s *Snapshot) {
 		if job == nil || job.RunID == "" || job.Unreleased || d.Ledger.Find(job.RunID) != nil || last != nil && !last.State.Ended() || orphaned(s, m.Cluster) {
 			continue
 		}
+		if d.rememberedOn(s, job.RunID, name) != "" {
+			continue // which is told when it is its turn
+		}
 		found = append(found, adopted(job, name, m.Connection.UID))
 	}
 	slices.SortStableFunc(found, func(a, b v1alpha1.Run) int { return a.StartTime.Compare(b.StartTime.Time) })
@@ -149,6 +152,15 @@ func (d *Decision) adoptHeld(s *Snapshot) {
 		d.Ledger = d.Ledger.Add(run, limits(s.Object))
 		d.Events = append(d.Events, Event{normal, v1alpha1.ReasonRunAdopted, "Adopt", run.Cluster, run.ID, run.Cluster + ": found a Job of ours that the ledger did not know"})
 	}
+}
+
+// rememberedOn is the other member, still registered, on which a run has succeeded that a member claims to have; empty if
+// there is none.
+func (d *Decision) rememberedOn(s *Snapshot, id, member string) string {
+	if e := runs.FindEnded(d.Succeeded, id); e != nil && e.Cluster != member && s.Member(e.Cluster) != nil {
+		return e.Cluster
+	}
+	return ""
 }
 
 // adopted is the line of a Job that the ledger did not know. A Job that has ended ends its run in the next round.
@@ -197,7 +209,7 @@ func (d *Decision) restore(s *Snapshot, member, clusterUID string, e *v1alpha1.E
 	last := d.Ledger.Last(member)
 	line := d.Ledger.Find(e.ID)
 	switch {
-	case line != nil && line.Cluster != member:
+	case line != nil && line.Cluster != member, d.rememberedOn(s, e.ID, member) != "":
 	case line != nil:
 		if line.State.Ended() && e.State == v1alpha1.RunSucceeded && (line.State != e.State || line.Digest != e.Digest) {
 			line.State, line.Digest, line.RerunAt, line.Stop = e.State, e.Digest, e.RerunAt, ""

@@ -197,3 +197,45 @@ func TestMembersAreAskedWhereMoreAreWanted(t *testing.T) {
 		t.Errorf("to be read: %+v", reads)
 	}
 }
+
+// A member may claim any run. What is remembered of another one stays, and a run that begins there has an id of its own.
+func TestClaimsOfAnotherMembersRuns(t *testing.T) {
+	known := v1alpha1.EndedRun{ID: "aa", Cluster: "alpine", Digest: "before", State: v1alpha1.RunSucceeded}
+	f := MakeObject("run").With(onlyOn("alpine"), func(f *v1alpha1.FleetMiniCluster) { f.Status.Succeeded = []v1alpha1.EndedRun{known} }).Obj()
+	next := runs.ID(string(f.UID), "alpine", runs.Wanted{Digest: digestOf(f)}, nil)
+	for name, claim := range map[string]func(*plan.Facts){
+		"a Job of a run that is remembered": func(f *plan.Facts) {
+			f.Holding, f.Cached = true, MakeJob("aa").Running().Observation()
+			f.Observed = f.Cached
+		},
+		"a record of one": func(f *plan.Facts) {
+			f.Record = &plan.Record{Ended: []v1alpha1.EndedRun{{ID: "aa", Digest: "other", State: v1alpha1.RunFailed}}}
+		},
+		"a record of the next one": func(f *plan.Facts) {
+			f.Record = &plan.Record{Ended: []v1alpha1.EndedRun{{ID: next, Digest: "other", State: v1alpha1.RunFailed}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := MakeSnapshot(f, MakeMember("alpine"), MakeMember("basalt"))
+			anyRoom(s)
+			observed(s, "alpine", none())
+			observed(s, "basalt", none())
+			fact(s, "basalt", claim)
+			d := decided(t, s)
+			for _, r := range d.Reserve {
+				s.Queue.Reserved[r.View.Member] = r.Reservation
+			}
+			r, _ := plan.Next(s, d, d.Ledger)
+			ids := map[string]bool{}
+			for _, run := range r.Ledger {
+				if ids[run.ID] {
+					t.Errorf("run %s is there twice", run.ID)
+				}
+				ids[run.ID] = true
+			}
+			if status := r.Status(s, d, nil); runs.FindEnded(status.Succeeded, "aa") == nil || r.Ledger.Last("alpine") == nil {
+				t.Errorf("remembered are %v, and the ledger is %v", status.Succeeded, r.Ledger)
+			}
+		})
+	}
+}
