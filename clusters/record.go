@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,6 +49,9 @@ func (m *Member) Record(ctx context.Context, key types.NamespacedName, origin fl
 	return Record{parseEnded(have.Data[recordKey]), have.ResourceVersion}, nil
 }
 
+// recordedStops are why runs were stopped that are on record.
+var recordedStops = []v1alpha1.StopReason{"", v1alpha1.StopCancelled, v1alpha1.StopDeleted}
+
 // parseEnded reads a record. Whoever may write there may have written anything: what makes no sense is dropped.
 func parseEnded(text string) []v1alpha1.EndedRun {
 	var all, out []v1alpha1.EndedRun
@@ -55,7 +59,7 @@ func parseEnded(text string) []v1alpha1.EndedRun {
 		return nil
 	}
 	for _, e := range all {
-		if fleet.IsRunID(e.ID) && e.State.Ended() && len(e.Digest) <= 64 && len(e.RerunAt) <= 253 && len(e.Revision) <= 253 {
+		if fleet.IsRunID(e.ID) && e.State.Ended() && len(e.Digest) <= 64 && len(e.RerunAt) <= 253 && len(e.Revision) <= 253 && e.Attempt >= 0 && slices.Contains(recordedStops, e.Stop) {
 			out = append(out, e)
 		}
 	}

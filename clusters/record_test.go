@@ -38,6 +38,9 @@ func TestParseEnded(t *testing.T) {
 		"no such state":   {`[{"id":"0123456789","digest":"1","state":"Won"}]`, 0},
 		"a long digest":   {`[{"id":"0123456789","digest":"` + strings.Repeat("1", 65) + `","state":"Succeeded"}]`, 0},
 		"a long revision": {`[{"id":"0123456789","digest":"1","state":"Succeeded","revision":"` + strings.Repeat("1", 254) + `"}]`, 0},
+		"stopped":         {`[{"id":"0123456789","digest":"1","state":"Failed","stop":"Deleted","attempt":2}]`, 1},
+		"no such reason":  {`[{"id":"0123456789","digest":"1","state":"Failed","stop":"Bored"}]`, 0},
+		"no attempt":      {`[{"id":"0123456789","digest":"1","state":"Failed","attempt":-1}]`, 0},
 		"too many":        {string(tooMany), v1alpha1.MaxEndedRuns},
 		"too large":       {"[" + strings.Repeat(" ", maxRecord) + "]", 0},
 	}

@@ -261,6 +261,11 @@ type EndedRun struct {
 	Revision string `json:"revision,omitempty"`
 	// State that the run has ended in.
 	State RunState `json:"state"`
+	// Stop and Attempt are those of the run: what they say about retries holds for one that is remembered as well.
+	// +optional
+	Stop StopReason `json:"stop,omitempty"`
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
 	// CompletionTime is when it ended.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`

@@ -189,6 +189,12 @@ var forgetting = map[string]*story{
 	"said to have failed":                  {world: begun(one(retried(1))()), events: []func(*world){says(v1alpha1.RunFailed)}, end: onceEach},
 	"said to have been for something else": {world: begun(one(replacing)()), events: []func(*world){says(v1alpha1.RunRunning, ofSomethingElse)}, end: onceEach},
 	"said to have failed, and cleaned up":  {world: one(retried(1), ttl(60))(), calm: true, events: []func(*world){says(v1alpha1.RunFailed)}, end: onceEach},
+	"the ledger is lost after somebody deleted the Job": {world: after(func() *world {
+		w := begun(one(retried(2))())()
+		meddled(w)
+		w.member("alpine").stray = map[string]string{}
+		return w
+	}), calm: true, events: []func(*world){forgotten}, end: stays(v1alpha1.RunFailed)},
 	"said to have failed, and retried later": {world: after(one(ttl(60))(), later, says(v1alpha1.RunFailed)), calm: true,
 		events: []func(*world){edited(retried(1))}, end: onceEach},
 	"said to have failed, after the end":           {world: after(one(ttl(60))(), later, says(v1alpha1.RunFailed)), calm: true, end: stays(v1alpha1.RunSucceeded)},

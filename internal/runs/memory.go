@@ -9,7 +9,7 @@ import (
 // Ended is what is remembered of a run.
 func Ended(r *v1alpha1.Run) v1alpha1.EndedRun {
 	return v1alpha1.EndedRun{
-		ID: r.ID, Cluster: r.Cluster, Digest: r.Digest, RerunAt: r.RerunAt, Revision: r.Revision, State: r.State, CompletionTime: r.CompletionTime,
+		ID: r.ID, Cluster: r.Cluster, Digest: r.Digest, RerunAt: r.RerunAt, Revision: r.Revision, State: r.State, Stop: r.Stop, Attempt: r.Attempt, CompletionTime: r.CompletionTime,
 	}
 }
 
@@ -85,6 +85,6 @@ func FindEnded(memory []v1alpha1.EndedRun, id string) *v1alpha1.EndedRun {
 func Line(e *v1alpha1.EndedRun, member string) v1alpha1.Run {
 	return v1alpha1.Run{
 		ID: e.ID, Cluster: member, Digest: e.Digest, RerunAt: e.RerunAt, Revision: e.Revision, State: e.State,
-		StartTime: e.CompletionTime, CompletionTime: e.CompletionTime,
+		Stop: e.Stop, Attempt: e.Attempt, StartTime: e.CompletionTime, CompletionTime: e.CompletionTime,
 	}
 }

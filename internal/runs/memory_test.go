@@ -100,3 +100,12 @@ func TestSuccessStaysOnRecord(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+func TestLineOfWhatIsRemembered(t *testing.T) {
+	r := onMember("alpine", "1", line("a", v1alpha1.RunFailed))
+	r.Stop, r.Attempt = v1alpha1.StopDeleted, 2
+	e := runs.Ended(&r)
+	if got := runs.Line(&e, "basalt"); got.Stop != r.Stop || got.Attempt != r.Attempt || got.Cluster != "basalt" {
+		t.Errorf("%+v", got)
+	}
+}
