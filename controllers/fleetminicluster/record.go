@@ -75,6 +75,6 @@ func (c *reconciliation) putBackMarks(ctx context.Context, t *plan.Target, w *ma
 		return fmt.Errorf("the labels of its Job: %w", err)
 	}
 	w.events = append(w.events, upkeepEvent(t, v1alpha1.ReasonDriftRepaired, "Repair",
-		fmt.Sprintf("labels or annotations of Job %s had been edited; put back", job.Name)))
+		fmt.Sprintf("labels or annotations of Job %s were not those of run %s; put right", job.Name, run.ID)))
 	return nil
 }

@@ -179,7 +179,7 @@ func (t *Target) claimed(s *Snapshot, d *Decision, ledger runs.Ledger) bool {
 		return false
 	}
 	t.fail(s, &rollup.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: fmt.Sprintf(
-		"its Job claims to be run %s, which is on member %s; nothing is done here before it has ended", id, on)})
+		"its Job claims to be run %s, which is on member %s; nothing is done here while that Job is there", id, on)})
 	return true
 }
 
