@@ -12,6 +12,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/plan"
+	"github.com/minifleet/minifleet/internal/runs"
 )
 
 // lostLedger has had runs, and its status knows none.
