@@ -104,9 +104,13 @@ func (r *Reconciler) cleanMembers(ctx context.Context, fmc *v1alpha1.FleetMiniCl
 }
 
 // toClean are the members that have something of a FleetMiniCluster or may have: those that the status knows of, those
-// whose caches show a Job or a record of it, and all of them where the status has lost what it knew.
+// whose caches show a Job or a record of it, those that this hub has not asked since it was rebuilt or restored, and all of
+// them where the status has lost what it knew.
 func (r *Reconciler) toClean(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) ([]string, error) {
 	names := append(plan.MayHold(fmc), fmc.Status.Unasked...)
+	if r.Unasked != nil {
+		names = append(names, r.Unasked()...)
+	}
 	lost := false
 	if plan.KnowsNoRun(fmc) && !r.newcomers.has(fmc.UID) {
 		var err error
