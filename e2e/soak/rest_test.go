@@ -119,6 +119,9 @@ func (f *fleet) owned(ctx context.Context, member string) ([]client.Object, erro
 func (f *fleet) remains(member string, obj client.Object, left map[types.UID]*v1alpha1.FleetMiniCluster) []string {
 	what := fmt.Sprintf("%s has %T %s", member, obj, obj.GetName())
 	owner := left[f.ownerOf(obj)]
+	if job, ok := obj.(*batchv1.Job); ok && owner == nil && job.Annotations[v1alpha1.AnnotationOwnerUID] == "" {
+		owner = holder(job.UID, left) // somebody has taken its marks off, and of one that has ended nobody puts them back
+	}
 	if obj.GetLabels()[v1alpha1.LabelCopy] == "true" {
 		for key := range obj.GetAnnotations() {
 			if uid, ok := strings.CutPrefix(key, v1alpha1.AnnotationUserPrefix); ok && left[heirOf(f.heirs, types.UID(uid))] != nil {
@@ -150,6 +153,16 @@ func (f *fleet) remains(member string, obj client.Object, left map[types.UID]*v1
 	}
 	if slices.Contains(texts, edited) {
 		return []string{what + ", which is still as somebody has edited it"}
+	}
+	return nil
+}
+
+// holder is the FleetMiniCluster whose ledger has a Job, nil if none has.
+func holder(job types.UID, left map[types.UID]*v1alpha1.FleetMiniCluster) *v1alpha1.FleetMiniCluster {
+	for _, f := range left {
+		if slices.ContainsFunc(f.Status.Runs, func(r v1alpha1.Run) bool { return r.JobUID == job }) {
+			return f
+		}
 	}
 	return nil
 }
