@@ -24,7 +24,9 @@ func (d *Decision) catchUp(s *Snapshot, reads *Reads) {
 	d.adoptHeld(s)
 	d.believeJobs(s)
 	if d.Problem != nil || s.Placement == nil || !d.mayBegin(s) {
-		d.Unasked = d.stillUnasked(s, s.Object.Status.Unasked)
+		if !askWhetherLost(s, reads) { // what is adopted now hides later on that the ledger was lost
+			d.Unasked = d.stillUnasked(s, d.unasked(s))
+		}
 		return
 	}
 	if d.askAll(s, reads); reads.Any() {
@@ -60,10 +62,15 @@ func wantsMore(p *v1alpha1.PlacementDecision, spec *v1alpha1.PlacementSpec) bool
 	return len(p.Clusters) < int(wanted) || spec.NumberOfClusters == nil && !p.Open
 }
 
+// askWhetherLost asks the hub whether a ledger without runs was lost, where that is not known.
+func askWhetherLost(s *Snapshot, reads *Reads) bool {
+	reads.HadRuns = s.HadRuns == nil && KnowsNoRun(s.Object)
+	return reads.HadRuns
+}
+
 // askAll has all members asked for what they have on record and, if the ledger was lost, for the Job itself.
 func (d *Decision) askAll(s *Snapshot, reads *Reads) {
-	if s.HadRuns == nil && KnowsNoRun(s.Object) {
-		reads.HadRuns = true
+	if askWhetherLost(s, reads) {
 		return
 	}
 	d.Unasked = d.unasked(s)

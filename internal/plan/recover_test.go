@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,22 @@ func TestMembersNotAskedAreRemembered(t *testing.T) {
 	d := decided(t, s)
 	if len(d.Unasked) != 1 || d.Unasked[0] != "alpine" || d.Ledger.Last("basalt") == nil {
 		t.Errorf("not asked are %v, and the ledger is %v", d.Unasked, d.Ledger)
+	}
+}
+
+// Whom a lost ledger has not asked is remembered as well where nothing can be placed yet.
+func TestMembersNotAskedAreRememberedWithoutPlacement(t *testing.T) {
+	s := MakeSnapshot(MakeObject("run").Obj(), MakeMember("alpine").Unreachable(time.Minute), MakeMember("basalt"))
+	s.Placement, s.HadRuns = nil, nil
+	held := MakeJob("aa").Succeeded().Observation()
+	fact(s, "basalt", func(f *plan.Facts) { f.Holding, f.Cached = true, held })
+	if _, reads := plan.Decide(s, nil); !reads.HadRuns {
+		t.Fatalf("to be read: %+v", reads)
+	}
+	lostLedger(s)
+	d, reads := plan.Decide(s, nil)
+	if reads.Any() || d.Ledger.Last("basalt") == nil || !slices.Contains(d.Unasked, "alpine") {
+		t.Errorf("to be read: %+v; not asked are %v, and the ledger is %v", reads, d.Unasked, d.Ledger)
 	}
 }
 
