@@ -81,6 +81,7 @@ const (
 	ReasonSucceededBefore      = "SucceededBefore"
 	ReasonMemberNotAsked       = "MemberNotAsked"
 	ReasonRunRestored          = "RunRestored"
+	ReasonNotRecorded          = "NotRecorded"
 
 	// MemberCluster.
 	ReasonConnected            = "Connected"

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/runs"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // putOnRecord has a member remember how the latest run there has ended, which a hub that has lost its ledger can read
@@ -28,10 +30,21 @@ func (c *reconciliation) putOnRecord(ctx context.Context, t *plan.Target) error 
 	if !runs.OnRecord(record.Ended, last) {
 		record.Ended = runs.Record(record.Ended, c.snapshot.Object.Status.Succeeded, c.round.Ledger, t.Name)
 		if err := m.WriteRecord(ctx, key, origin, record); err != nil {
-			return ignoreAnswer(err)
+			return c.notRecorded(t, last, err)
 		}
 	}
 	c.recorded.add(c.key(), t.Name, last)
+	return nil
+}
+
+// notRecorded tells once that a member refuses a record.
+func (c *reconciliation) notRecorded(t *plan.Target, run *v1alpha1.Run, err error) error {
+	if failed := ignoreAnswer(err); failed != nil {
+		return failed
+	}
+	c.recorded.add(c.key(), t.Name, run) // it is tried again with the next run, and after a restart
+	c.send(plan.Event{Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonNotRecorded, Action: "Record", Member: t.Name, Run: run.ID, Message: fmt.Sprintf(
+		"%s: that run %s is %s could not be put on record there, so that a hub that is rebuilt may not know it: %s", t.Name, run.ID, run.State, sanitize.Text(err.Error(), sanitize.MaxNote))})
 	return nil
 }
 

@@ -126,7 +126,7 @@ func describeJobs(jobs []*batchv1.Job) []v1alpha1.UnownedJob {
 	var out []v1alpha1.UnownedJob
 	for _, job := range jobs {
 		out = append(out, v1alpha1.UnownedJob{
-			Namespace: job.Namespace, Name: job.Name, Run: fleet.RunID(job.Labels), Since: job.CreationTimestamp,
+			Namespace: job.Namespace, Name: job.Name, Run: fleet.RunOf(job), Since: job.CreationTimestamp,
 			Owner: sanitize.Text(job.Annotations[v1alpha1.AnnotationOwner], maxOwner),
 		})
 	}

@@ -160,7 +160,7 @@ func (d *Decision) place(s *Snapshot, reads *Reads) {
 func (d *Decision) keepers(prefer []string) []string {
 	keep := eviction.Keepers(d.Ledger, d.Wanted, prefer, d.Evictions)
 	for _, name := range d.succeeded {
-		if _, evicted := d.Evictions[name]; !evicted {
+		if _, evicted := d.Evictions[name]; !evicted && !slices.Contains(keep, name) {
 			keep = append(keep, name)
 		}
 	}

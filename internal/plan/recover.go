@@ -333,7 +333,11 @@ func (d *Decision) mayRunUnknown(s *Snapshot) string {
 		return fmt.Sprintf("a run of the FleetMiniCluster of this name that was deleted may still be live on %s; waiting until it is removed there%s",
 			sanitize.Names(left, maxNamed), declareMembers(s, left))
 	}
-	names := slices.Concat(d.Unasked, s.Unasked, s.heldWhenLost())
+	if names := s.heldWhenLost(); len(names) > 0 {
+		return fmt.Sprintf("%s had a live run of this name that no FleetMiniCluster owned, or more of these than were noted, when it was cut off; waiting until it answers%s",
+			sanitize.Names(names, maxNamed), declareMembers(s, names))
+	}
+	names := slices.Concat(d.Unasked, s.Unasked)
 	slices.Sort(names)
 	if names = slices.Compact(names); len(names) > 0 {
 		return fmt.Sprintf("the hub has lost what it knew, and %s, which may hold a run of this MiniCluster, could not be asked yet; waiting until it answers%s",

@@ -61,9 +61,9 @@ func TestUnknownRunsAreWaitedFor(t *testing.T) {
 		"the same, and the member is back":                    {MakeMember("alpine"), []func(*plan.Snapshot){orphanOf("hpc/run")}, nil, "that was deleted is being removed"},
 		"the same, and a person says that it is gone":         {away().Declared(0), []func(*plan.Snapshot){orphanOf("hpc/run")}, nil, ""},
 		"another one was deleted":                             {away(), []func(*plan.Snapshot){orphanOf("hpc/other")}, nil, ""},
-		"a Job of its name was there when it was cut off":     {away(), []func(*plan.Snapshot){unownedBy(1, "hpc/run")}, nil, "alpine, which may hold a run"},
+		"a Job of its name was there when it was cut off":     {away(), []func(*plan.Snapshot){unownedBy(1, "hpc/run")}, nil, "alpine had a live run of this name"},
 		"a Job of another name was":                           {away(), []func(*plan.Snapshot){unownedBy(1, "hpc/other")}, nil, ""},
-		"more Jobs were there than were noted":                {away(), []func(*plan.Snapshot){unownedBy(v1alpha1.MaxUnownedJobs, "hpc/other")}, nil, "alpine, which may hold a run"},
+		"more Jobs were there than were noted":                {away(), []func(*plan.Snapshot){unownedBy(v1alpha1.MaxUnownedJobs, "hpc/other")}, nil, "alpine had a live run of this name"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
