@@ -156,7 +156,7 @@ func (f *fleet) remark(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// unmarkJob takes all labels and annotations off a Job.
+// unmarkJob takes all labels and annotations off a Job, unless the ledger has been lost and does not have it again yet.
 func unmarkJob(ctx context.Context, f *fleet, s step) error {
 	if s.name == taken && s.on == memberNames[0] {
 		return errNothing // it is the stranger's
@@ -167,7 +167,11 @@ func unmarkJob(ctx context.Context, f *fleet, s step) error {
 		if err := f.clients[s.on].Get(ctx, key, &job); err != nil {
 			return err
 		}
-		if job.Annotations[v1alpha1.AnnotationOwnerUID] == "" {
+		obj, err := f.get(ctx, s.name)
+		if err != nil {
+			return err
+		}
+		if job.Annotations[v1alpha1.AnnotationOwnerUID] == "" || holder(job.UID, map[types.UID]*v1alpha1.FleetMiniCluster{obj.UID: obj}) == nil {
 			return errNothing
 		}
 		at := client.ObjectKey{Namespace: s.on, Name: s.name}
