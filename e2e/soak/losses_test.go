@@ -38,9 +38,7 @@ var lossKinds = []kind{
 	{4, func(d *drawer) step { return step{do: "unmark-job", name: d.name(), on: d.member()} }},
 	{2, func(d *drawer) step { return d.loss(step{do: "rebuild-hub", arg: d.pick(rebuilds...)}) }},
 	{3, func(d *drawer) step { return d.loss(step{do: "back-up"}) }},
-	{3, func(d *drawer) step {
-		return d.loss(step{do: "restore-backup", arg: d.pick(rebuilds...), n: d.r.IntN(4000)})
-	}},
+	{3, (*drawer).restoreBackup},
 	{3, (*drawer).recreateAway},
 	{3, func(d *drawer) step {
 		return step{do: "edit-status", name: d.name(), n: d.r.IntN(4), arg: d.pick("Succeeded", "Failed", "Replaced", "Running", "digest")}
@@ -69,6 +67,15 @@ func (d *drawer) loss(s step) step {
 		return step{}
 	}
 	return s
+}
+
+// restoreBackup restores a backup, where there is one by then, and else makes one.
+func (d *drawer) restoreBackup() step {
+	s := step{do: "restore-backup", arg: d.pick(rebuilds...), n: d.r.IntN(4000)}
+	if !slices.ContainsFunc(d.steps, func(s step) bool { return s.do == "back-up" }) {
+		s = step{do: "back-up"}
+	}
+	return d.loss(s)
 }
 
 // recreateAway has FleetMiniClusters be created anew without their finalizer while a member that they run on is away.
