@@ -370,7 +370,9 @@ func (f *fleet) object(ctx context.Context, s step) (client.Object, error) {
 			found = append(found, &list.Items[i])
 		}
 	}
-	found = slices.DeleteFunc(found, func(o client.Object) bool { return f.isStranger(o) || o.GetLabels()[v1alpha1.LabelRecord] != "" })
+	found = slices.DeleteFunc(found, func(obj client.Object) bool {
+		return f.isStranger(obj) || obj.GetLabels()[v1alpha1.LabelRecord] != "" // which no run needs
+	})
 	if err != nil || len(found) == 0 {
 		return nil, errors.Join(err, errNothing)
 	}
