@@ -177,6 +177,24 @@ var _ = Describe("A FleetMiniCluster that is created anew", func() {
 		}).Should(Equal(string(w.get(ctx, "same").UID)))
 	})
 
+	It("waits for the run of one that vanished while its member was away, and takes it up", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		p := w.behindProxy(ctx)
+		w.onOne(ctx, "vanished", held, onA)
+		Eventually(w.line).WithArguments(ctx, "vanished").Should(Equal(runs))
+		p.Close()
+		Eventually(func() string { return w.reason(ctx, "a") }).Should(Equal("Unknown Unreachable"))
+		w.recreate(ctx, "vanished", onAny)
+		Eventually(w.line).WithArguments(ctx, "vanished").Should(ContainSubstring("MemberNotAsked"))
+		Expect(kubectl("", "describe", "-n", w.name, "fmc", "vanished")).To(ContainSubstring(w.member("a") + " had a live run of this name"))
+		Consistently(w.made, 3*time.Second).Should(Equal(1))
+		By("having it answer")
+		_, kubeconfig := through(labs.Cluster("alpine"))
+		w.secret(ctx, "a", kubeconfig)
+		Eventually(w.line).WithArguments(ctx, "vanished").Should(Equal(runs))
+		Expect(w.made()).To(Equal(1))
+	})
+
 	It("waits for the run of one that was deleted while its member was away", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		p := w.behindProxy(ctx)
@@ -263,11 +281,13 @@ var _ = Describe("A Job that somebody deletes and whose pods stay", func() {
 		w.podsRun(ctx, "orphaned", "1/1")
 		Expect(admins["alpine"].Delete(ctx, job(ctx, "alpine", w.name, "orphaned"), client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
 		Eventually(w.line).WithArguments(ctx, "orphaned").Should(Equal("False Deleting OutOfSync Progressing 0/1"))
-		var pods corev1.PodList
-		Expect(admins["alpine"].List(ctx, &pods, client.InNamespace(w.name), client.MatchingLabels{v1alpha1.LabelOwner: "orphaned"})).To(Succeed())
-		Expect(pods.Items).To(HaveLen(1))
-		pods.Items[0].Status.Phase = corev1.PodSucceeded // the lab ends those of Jobs only
-		Expect(admins["alpine"].Status().Update(ctx, &pods.Items[0])).To(Succeed())
+		Eventually(func(g Gomega) {
+			var pods corev1.PodList
+			g.Expect(admins["alpine"].List(ctx, &pods, client.InNamespace(w.name), client.MatchingLabels{v1alpha1.LabelOwner: "orphaned"})).To(Succeed())
+			g.Expect(pods.Items).To(HaveLen(1))
+			pods.Items[0].Status.Phase = corev1.PodSucceeded // the lab ends those of Jobs only
+			g.Expect(admins["alpine"].Status().Update(ctx, &pods.Items[0])).To(Succeed())
+		}).Should(Succeed())
 		Eventually(w.line).WithArguments(ctx, "orphaned").Should(Equal(ended1))
 		Expect(jobsMade("alpine", w.name)).To(Equal(1))
 	})

@@ -28,6 +28,9 @@ const (
 // Reconcile brings one FleetMiniCluster forward as far as it goes without waiting.
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
 	defer r.InFlight.Start()()
+	if err := r.noteVanished(ctx, req.NamespacedName); err != nil {
+		return staleOr(err)
+	}
 	fmc := &v1alpha1.FleetMiniCluster{}
 	if err := r.Client.Get(ctx, req.NamespacedName, fmc); err != nil {
 		if apierrors.IsNotFound(err) {

@@ -74,6 +74,7 @@ type Reconciler struct {
 	expectations expectations.Expectations
 	recorded     recorded
 	newcomers    newcomers
+	vanished     vanished
 	references   *references.Keeper
 	// roomChanged has those reconciled whom the room of a member concerns.
 	roomChanged func(member string)

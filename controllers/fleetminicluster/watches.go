@@ -59,7 +59,7 @@ func (r *Reconciler) SetUp(mgr mcmanager.Manager, reachability *events.Notifier[
 	b := mcbuilder.ControllerManagedBy(mgr).
 		Named("fleetminicluster").
 		For(&v1alpha1.FleetMiniCluster{}, mcbuilder.WithEngageWithLocalCluster(true),
-			mcbuilder.WithEngageWithProviderClusters(false), mcbuilder.WithPredicates(r.expectations.Predicate(), own)).
+			mcbuilder.WithEngageWithProviderClusters(false), mcbuilder.WithPredicates(r.expectations.Predicate(), r.vanished.predicate(), own)).
 		Watches(&v1alpha1.Placement{}, r.onHub(r.usersOfPlacement), hub(predicate.GenerationChangedPredicate{})...).
 		Watches(&v1alpha1.MemberCluster{}, r.onHub(func(ctx context.Context, m client.Object) []types.NamespacedName {
 			return r.usersOfMember(ctx, m.GetName())

@@ -56,6 +56,8 @@ type Decision struct {
 	unknownRun string
 	// succeeded are members that have done before what is wanted, and are still busy with something else.
 	succeeded []string
+	// superseded are members on which what is about to start is not needed any more.
+	superseded []string
 }
 
 // Decide makes the decision. Where something is to be read first, only that counts, and the decision is given to the
@@ -164,7 +166,7 @@ func (d *Decision) keepers(prefer []string) []string {
 			keep = append(keep, name)
 		}
 	}
-	return keep
+	return slices.DeleteFunc(keep, func(name string) bool { return slices.Contains(d.superseded, name) })
 }
 
 // record puts a placement on record.

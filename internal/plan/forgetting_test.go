@@ -42,6 +42,14 @@ func deletedAndAdded(name string) func(*world) {
 	}
 }
 
+// cutOffWithRun notes, as the hub does when an object vanishes, that a run of it was live on a member that is away.
+func cutOffWithRun(w *world, m *modelMember) {
+	f := w.objects[0]
+	m.register(func(c *v1alpha1.MemberCluster) {
+		c.Status.UnownedJobs = []v1alpha1.UnownedJob{{Namespace: f.Namespace, Name: f.Name, Owner: f.Namespace + "/" + f.Name, Since: metav1.NewTime(w.now)}}
+	})
+}
+
 // rebuilt is another hub, with the identity of the fleet.
 func rebuilt(w *world) {
 	recreated()(w)
@@ -171,7 +179,11 @@ var forgetting = map[string]*story{
 	"created anew elsewhere, replacing": {world: begun(one(replacing)()), events: []func(*world){recreated(changed, onlyOn("basalt"))}, end: onceEach},
 	"deleted and added while a member is away": {world: begun(one()()), events: []func(*world){
 		all(on("alpine", lost), deletedAndAdded("alpine")), on("alpine", back)}, end: twice},
-	"rebuilt while a member is away":       {world: begun(one()()), events: []func(*world){all(on("alpine", lost), rebuilt), on("alpine", back)}, end: onceEach},
+	"rebuilt while a member is away": {world: begun(one()()), events: []func(*world){all(on("alpine", lost), rebuilt), on("alpine", back)}, end: onceEach},
+	"rebuilt while a member is away, and placed elsewhere": {world: begun(one()()), events: []func(*world){
+		all(on("alpine", lost), rebuilt, edited(onlyOn("basalt"))), on("alpine", back)}, end: onceEach},
+	"created anew while a member is away": {world: begun(one()()), events: []func(*world){
+		all(on("alpine", lost, cutOffWithRun), recreated()), on("alpine", back)}, end: onceEach},
 	"rebuilt after the end":                {world: one(ttl(60))(), calm: true, events: []func(*world){rebuilt}, end: onceEach},
 	"an older backup":                      {world: one()(), calm: true, events: []func(*world){saved, edited(changed), restored, edited(changed)}, end: atMostOnce},
 	"an older backup, and nothing changed": {world: one()(), calm: true, events: []func(*world){saved, restored}, end: onceEach},

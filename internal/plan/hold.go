@@ -9,7 +9,7 @@ import (
 
 // chosen says whether a member is in the placement.
 func (d *Decision) chosen(member string) bool {
-	return d.Placement != nil && slices.Contains(d.Placement.Clusters, member)
+	return d.Placement != nil && slices.Contains(d.Placement.Clusters, member) && !slices.Contains(d.superseded, member)
 }
 
 // hold is why no new run may begin anywhere: one may be live that the ledger does not know of, or is on a member that is

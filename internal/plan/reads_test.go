@@ -77,7 +77,7 @@ func TestPlanChangesNothingThatItIsGiven(t *testing.T) {
 		cmpopts.IgnoreTypes(plan.Variants{}), cmpopts.EquateEmpty(),
 		cmp.FilterPath(func(p cmp.Path) bool {
 			n := p.Last().String()
-			return n == ".Room" || n == ".RoomBeside" || n == ".Variants" || n == ".View" || n == ".Gang" || n == ".Gangs" || n == ".Anywhere" || n == ".Needs" || n == ".uid" || n == ".asked" || n == ".unknownRun" || n == ".succeeded"
+			return n == ".Room" || n == ".RoomBeside" || n == ".Variants" || n == ".View" || n == ".Gang" || n == ".Gangs" || n == ".Anywhere" || n == ".Needs" || n == ".uid" || n == ".asked" || n == ".unknownRun" || n == ".succeeded" || n == ".superseded"
 		}, cmp.Ignore()),
 	}
 	for _, name := range []string{"a change, replacing", "drained, and a slow start", "lost with its runs", "room for one on each", "pods do not start", "retried"} {

@@ -23,6 +23,9 @@ func (d *Decision) catchUp(s *Snapshot, reads *Reads) {
 	d.Succeeded = s.Object.Status.Succeeded
 	d.adoptHeld(s)
 	d.believeJobs(s)
+	if s.Placement != nil {
+		d.supersede(s)
+	}
 	if d.Problem != nil || s.Placement == nil || !d.mayBegin(s) {
 		if !askWhetherLost(s, reads) { // what is adopted now hides later on that the ledger was lost
 			d.Unasked = d.stillUnasked(s, d.unasked(s))
@@ -35,6 +38,7 @@ func (d *Decision) catchUp(s *Snapshot, reads *Reads) {
 	d.adoptHeld(s) // what the members themselves have said by now
 	d.restoreEnded(s)
 	d.repeatNothing(s)
+	d.supersede(s)
 	d.unknownRun = d.mayRunUnknown(s)
 }
 
@@ -188,6 +192,29 @@ func (d *Decision) believeJobs(s *Snapshot) {
 		if !run.State.Ended() && !d.Wanted.IsFor(run) && job != nil && job.RunID == run.ID && job.Said == d.Wanted.Digest {
 			run.Digest = job.Said
 		}
+	}
+}
+
+// supersede finds runs that are about to start although what they are for is live, or has succeeded, on as many members as
+// are wanted: that has become known only since they were begun. They are given up, if they have no Job.
+func (d *Decision) supersede(s *Snapshot) {
+	n := s.Placement.NumberOfClusters
+	if n == nil {
+		return
+	}
+	there, starting := 0, []string(nil)
+	for i := range d.Ledger {
+		run := &d.Ledger[i]
+		switch {
+		case d.Ledger.Last(run.Cluster) != run || !d.Wanted.IsCurrent(run):
+		case run.State == v1alpha1.RunStarting && run.JobUID == "" && s.held(run.Cluster) == nil:
+			starting = append(starting, run.Cluster)
+		case !run.State.Ended(), run.State == v1alpha1.RunSucceeded:
+			there++
+		}
+	}
+	if there >= int(*n) {
+		d.superseded = starting
 	}
 }
 

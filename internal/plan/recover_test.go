@@ -257,3 +257,39 @@ func TestClaimsOfAnotherMembersRuns(t *testing.T) {
 		})
 	}
 }
+
+// What has been begun, and has no Job yet, is given up when it comes to be known that it is live, or has succeeded, elsewhere.
+func TestWhatIsAboutToStartIsGivenUpForWhatIsThere(t *testing.T) {
+	f := MakeObject("run")
+	wanted := digestOf(f.Obj())
+	there := MakeJob("aa").Running()
+	there.Digest, there.Said = wanted, wanted
+	cases := map[string]struct {
+		members int32
+		basalt  *plan.Observation
+		want    v1alpha1.RunState // of the run on basalt
+	}{
+		"no Job is there yet":       {1, none(), v1alpha1.RunReplaced},
+		"a Job is there":            {1, MakeJob("bb").Unreleased().Observation(), v1alpha1.RunStarting},
+		"two members are to run it": {2, none(), v1alpha1.RunStarting},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			line := MakeRun("bb", "basalt", v1alpha1.RunStarting).Of(wanted)
+			line.JobUID = ""
+			s := MakeSnapshot(MakeObject("run").With(func(f *v1alpha1.FleetMiniCluster) { f.Spec.Placement.NumberOfClusters = &c.members }).
+				Runs(line).Placed("basalt").Obj(), MakeMember("alpine"), MakeMember("basalt"))
+			anyRoom(s)
+			fact(s, "alpine", func(f *plan.Facts) { f.Holding, f.Cached, f.Observed = true, there.Observation(), there.Observation() })
+			observed(s, "basalt", c.basalt)
+			if c.basalt.Job != nil {
+				fact(s, "basalt", func(f *plan.Facts) { f.Holding, f.Cached = true, c.basalt })
+			}
+			d := decided(t, s)
+			r := next(t, s, d)
+			if got := r.Ledger.Last("basalt").State; got != c.want || r.Ledger.Last("alpine") == nil {
+				t.Errorf("%s on basalt, and on alpine %v", got, r.Ledger.Last("alpine"))
+			}
+		})
+	}
+}

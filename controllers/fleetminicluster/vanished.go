@@ -1,0 +1,120 @@
+package fleetminicluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/runs"
+)
+
+// vanished are the live runs of FleetMiniClusters that do not exist any more: somebody has taken their finalizer off. Those
+// on members that cannot be asked are noted in the MemberClusters, for whoever takes the name.
+type vanished struct {
+	mu   sync.Mutex
+	runs map[types.NamespacedName][]v1alpha1.Run
+}
+
+// predicate lets every event through, having taken note of what has vanished. It comes before whoever takes the name is
+// reconciled.
+func (v *vanished) predicate() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
+				v.add(e.ObjectOld)
+			}
+			return true
+		},
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			v.add(e.Object)
+			return true
+		},
+	}
+}
+
+func (v *vanished) add(obj client.Object) {
+	fmc, ok := obj.(*v1alpha1.FleetMiniCluster)
+	if !ok {
+		return
+	}
+	ledger := runs.Ledger(fmc.Status.Runs)
+	var live []v1alpha1.Run
+	for _, member := range ledger.Live() {
+		live = append(live, *ledger.Last(member))
+	}
+	if len(live) == 0 {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.runs == nil {
+		v.runs = map[types.NamespacedName][]v1alpha1.Run{}
+	}
+	v.runs[client.ObjectKeyFromObject(fmc)] = live
+}
+
+func (v *vanished) of(key types.NamespacedName) []v1alpha1.Run {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.runs[key]
+}
+
+func (v *vanished) forget(key types.NamespacedName) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.runs, key)
+}
+
+// noteVanished notes what has vanished under a name on members that cannot be asked. What is on the others is seen there.
+func (r *Reconciler) noteVanished(ctx context.Context, key types.NamespacedName) error {
+	for _, run := range r.vanished.of(key) {
+		if _, err := r.Provider.Member(run.Cluster); err == nil {
+			continue
+		}
+		if err := r.noteUnowned(ctx, key, &run); err != nil {
+			return err
+		}
+	}
+	r.vanished.forget(key)
+	return nil
+}
+
+// noteUnowned notes a live run without an owner in the status of its MemberCluster, until that is connected again.
+func (r *Reconciler) noteUnowned(ctx context.Context, key types.NamespacedName, run *v1alpha1.Run) error {
+	var member v1alpha1.MemberCluster
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: run.Cluster}, &member); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	owner := key.String()
+	isNoted := func(j v1alpha1.UnownedJob) bool { return j.Owner == owner && j.Run == run.ID }
+	jobs := member.Status.UnownedJobs
+	if slices.ContainsFunc(jobs, isNoted) || len(jobs) >= v1alpha1.MaxUnownedJobs {
+		return nil // so many have everybody wait
+	}
+	since := metav1.NewTime(r.Now()).Rfc3339Copy()
+	if run.StartTime != nil {
+		since = *run.StartTime
+	}
+	namespace := key.Namespace
+	if member.Spec.Namespace != "" {
+		namespace = member.Spec.Namespace
+	}
+	member.Status.UnownedJobs = append(jobs, v1alpha1.UnownedJob{Namespace: namespace, Name: key.Name, Owner: owner, Run: run.ID, Since: since})
+	err := r.Client.Status().Update(ctx, &member)
+	if apierrors.IsConflict(err) {
+		return errStale
+	}
+	if err != nil {
+		return fmt.Errorf("noting run %s of %s on MemberCluster %s: %w", run.ID, owner, member.Name, err)
+	}
+	return nil
+}
