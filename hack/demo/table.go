@@ -75,6 +75,9 @@ func rowsOf(f *v1alpha1.FleetMiniCluster) []row {
 		}
 		r.run = cmp.Or(string(c.State), nothing)
 		r.pods = pods(c.Pods)
+		if c.State == v1alpha1.RunSucceeded {
+			r.pods = fmt.Sprintf("%d done", c.Pods.Desired) // its lead has ended, and all others with it
+		}
 		r.took = took(f.Status.Runs, c.Run)
 		rows = append(rows, r)
 	}
