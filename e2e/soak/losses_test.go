@@ -78,7 +78,8 @@ func (d *drawer) restoreBackup() step {
 	return d.loss(s)
 }
 
-// recreateAway has FleetMiniClusters be created anew without their finalizer while a member that they run on is away.
+// recreateAway has FleetMiniClusters be created anew without their finalizer while a member that they run on is away. A
+// hub that is paused sees that; one that is not there does not, which decision 18 has as a limit.
 func (d *drawer) recreateAway() step {
 	member := d.member()
 	if d.isBroken(member) || d.isAway(member) || d.isBroken(hubName) {
@@ -98,7 +99,7 @@ func (d *drawer) recreateAway() step {
 		d.wait(4) // it is noticed
 	}
 	for _, name := range stirred {
-		d.add(step{do: "recreate", name: name, arg: d.pick("killed", "paused")})
+		d.add(step{do: "recreate", name: name})
 	}
 	d.linger()
 	return step{}
@@ -211,7 +212,7 @@ func (f *fleet) createAnew(ctx context.Context, was *v1alpha1.FleetMiniCluster, 
 	return nil
 }
 
-// recreate takes the finalizer off a FleetMiniCluster and creates it anew, while MiniFleet does nothing.
+// recreate takes the finalizer off a FleetMiniCluster and creates it anew, while MiniFleet is paused.
 func recreate(ctx context.Context, f *fleet, s step) error {
 	anew := func(ctx context.Context, f *fleet, s step) error {
 		was, err := f.get(ctx, s.name)
@@ -219,9 +220,6 @@ func recreate(ctx context.Context, f *fleet, s step) error {
 			return errors.Join(err, errNothing)
 		}
 		return errors.Join(f.vanish(ctx, was), f.createAnew(ctx, was, was.Annotations))
-	}
-	if s.arg == "killed" {
-		return whileDown(anew)(ctx, f, s)
 	}
 	if err := f.remark(ctx); err != nil {
 		return err
