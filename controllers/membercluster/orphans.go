@@ -9,7 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
@@ -29,8 +31,11 @@ func (r *Reconciler) removeOrphans(ctx context.Context, member *v1alpha1.MemberC
 		return 0, nil //nolint:nilerr // its return is an event
 	}
 	remaining, removeErr := removeOrphans(orphans, func(o v1alpha1.Orphan) (bool, error) {
-		origin := fleet.Origin{FleetID: r.FleetID, Owner: o.Owner, OwnerUID: string(o.UID)}
-		return m.Cleanup(ctx, types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, clusters.Removal{Owns: origin.Made})
+		successor, err := r.bearerOf(ctx, o.Owner)
+		if err != nil {
+			return false, err
+		}
+		return m.Cleanup(ctx, types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, clusters.Removal{Owns: ownedBy(r.FleetID, o, successor)})
 	})
 	if len(remaining) < len(orphans) {
 		member.Status.Orphans = remaining
@@ -49,6 +54,30 @@ func (r *Reconciler) removeOrphans(ctx context.Context, member *v1alpha1.MemberC
 	default:
 		return 0, nil
 	}
+}
+
+// ownedBy says which objects are what a FleetMiniCluster has left that was deleted: all that bear its name, since it may have
+// taken some over from another one that had the name before, but not what is made for its successor.
+func ownedBy(fleetID string, o v1alpha1.Orphan, successor types.UID) func(metav1.Object) bool {
+	origin := fleet.Origin{FleetID: fleetID, Owner: o.Owner, OwnerUID: string(o.UID)}
+	return func(obj metav1.Object) bool {
+		return origin.Owns(obj) && (successor == "" || fleet.OriginOf(obj).OwnerUID != string(successor))
+	}
+}
+
+// bearerOf is the UID of the FleetMiniCluster that bears a name (NAMESPACE/NAME) now, empty if none does. The hub itself is
+// asked, for its cache may not know a new object yet.
+func (r *Reconciler) bearerOf(ctx context.Context, owner string) (types.UID, error) {
+	key, ok := fleet.Origin{Owner: owner}.Key()
+	if !ok {
+		return "", nil
+	}
+	var fmc metav1.PartialObjectMetadata
+	fmc.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("FleetMiniCluster"))
+	if err := r.APIReader.Get(ctx, key, &fmc); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	return fmc.UID, nil
 }
 
 // removeOrphans removes each orphan, and returns those of which something remains.
