@@ -47,7 +47,7 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 	}
 	for name, m := range connected {
 		if o := r.holds(ctx, m, fmc); o != nil {
-			s.Facts[name] = plan.Facts{Holding: true, Cached: o}
+			s.Facts[name] = plan.Facts{Cached: o}
 		}
 	}
 	return s, connected, nil

@@ -159,7 +159,7 @@ func (r *reconciliation) takeSnapshot() {
 			s.Unasked = append(s.Unasked, m.name)
 		}
 		if m.link == connected && m.cached[f.Name] != nil {
-			s.Facts[m.name] = plan.Facts{Holding: true, Cached: m.cached[f.Name].observation(f.Name)}
+			s.Facts[m.name] = plan.Facts{Cached: m.cached[f.Name].observation(f.Name)}
 		}
 	}
 	r.snapshot = s

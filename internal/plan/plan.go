@@ -110,11 +110,8 @@ type Connection struct {
 
 // Facts are what has been read of one member, as far as it has been, and what actions there have come to.
 type Facts struct {
-	// Holding says that the cache shows a Job of this FleetMiniCluster, whether or not the status knows of it: Cached has
-	// it then.
-	Holding bool
-	// Cached is the Job as the cache shows it, Proof as the member itself says. Record is what the member has on record of
-	// runs that have ended.
+	// Cached is the Job as the cache shows it, whether or not the status knows of it, Proof as the member itself says.
+	// Record is what the member has on record of runs that have ended.
 	Cached *Observation
 	Proof  *eviction.Proof
 	Record *Record

@@ -23,12 +23,12 @@ func (d *Decision) catchUp(s *Snapshot, reads *Reads) {
 	d.Succeeded = s.Object.Status.Succeeded
 	d.adoptHeld(s)
 	d.believeJobs(s)
-	if s.Placement != nil {
-		d.supersede(s)
-	}
 	if d.Problem != nil || s.Placement == nil || !d.mayBegin(s) {
+		if s.Placement != nil {
+			d.supersede(s)
+		}
 		if !askWhetherLost(s, reads) { // what is adopted now hides later on that the ledger was lost
-			d.Unasked = d.stillUnasked(s, d.unasked(s))
+			d.Unasked = stillUnasked(s, unasked(s))
 		}
 		return
 	}
@@ -77,7 +77,7 @@ func (d *Decision) askAll(s *Snapshot, reads *Reads) {
 	if askWhetherLost(s, reads) {
 		return
 	}
-	d.Unasked = d.unasked(s)
+	d.Unasked = unasked(s)
 	for i := range s.Members {
 		name := s.Members[i].Cluster.Name
 		if !s.Members[i].Connection.Connected {
@@ -91,12 +91,12 @@ func (d *Decision) askAll(s *Snapshot, reads *Reads) {
 		}
 	}
 	if !reads.Any() {
-		d.Unasked = d.stillUnasked(s, d.Unasked)
+		d.Unasked = stillUnasked(s, d.Unasked)
 	}
 }
 
 // unasked are the members that are to be asked since the ledger was lost: all of them, to begin with.
-func (d *Decision) unasked(s *Snapshot) []string {
+func unasked(s *Snapshot) []string {
 	if !KnowsNoRun(s.Object) || !*s.HadRuns {
 		return s.Object.Status.Unasked
 	}
@@ -115,7 +115,7 @@ func KnowsNoRun(f *v1alpha1.FleetMiniCluster) bool {
 
 // stillUnasked are those of some members that have not answered yet, less those of which a person says that nothing is
 // left there, or that are no longer registered.
-func (d *Decision) stillUnasked(s *Snapshot, names []string) []string {
+func stillUnasked(s *Snapshot, names []string) []string {
 	var out []string
 	for _, name := range names {
 		m := s.Member(name)

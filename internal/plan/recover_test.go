@@ -121,7 +121,7 @@ func TestMembersNotAskedAreRememberedWithoutPlacement(t *testing.T) {
 	s := MakeSnapshot(MakeObject("run").Obj(), MakeMember("alpine").Unreachable(time.Minute), MakeMember("basalt"))
 	s.Placement, s.HadRuns = nil, nil
 	held := MakeJob("aa").Succeeded().Observation()
-	fact(s, "basalt", func(f *plan.Facts) { f.Holding, f.Cached = true, held })
+	fact(s, "basalt", func(f *plan.Facts) { f.Cached = held })
 	if _, reads := plan.Decide(s, nil); !reads.HadRuns {
 		t.Fatalf("to be read: %+v", reads)
 	}
@@ -223,7 +223,7 @@ func TestClaimsOfAnotherMembersRuns(t *testing.T) {
 	next := runs.ID(string(f.UID), "alpine", runs.Wanted{Digest: digestOf(f)}, nil)
 	for name, claim := range map[string]func(*plan.Facts){
 		"a Job of a run that is remembered": func(f *plan.Facts) {
-			f.Holding, f.Cached = true, MakeJob("aa").Running().Observation()
+			f.Cached = MakeJob("aa").Running().Observation()
 			f.Observed = f.Cached
 		},
 		"a record of one": func(f *plan.Facts) {
@@ -280,10 +280,10 @@ func TestWhatIsAboutToStartIsGivenUpForWhatIsThere(t *testing.T) {
 			s := MakeSnapshot(MakeObject("run").With(func(f *v1alpha1.FleetMiniCluster) { f.Spec.Placement.NumberOfClusters = &c.members }).
 				Runs(line).Placed("basalt").Obj(), MakeMember("alpine"), MakeMember("basalt"))
 			anyRoom(s)
-			fact(s, "alpine", func(f *plan.Facts) { f.Holding, f.Cached, f.Observed = true, there.Observation(), there.Observation() })
+			fact(s, "alpine", func(f *plan.Facts) { f.Cached, f.Observed = there.Observation(), there.Observation() })
 			observed(s, "basalt", c.basalt)
 			if c.basalt.Job != nil {
-				fact(s, "basalt", func(f *plan.Facts) { f.Holding, f.Cached = true, c.basalt })
+				fact(s, "basalt", func(f *plan.Facts) { f.Cached = c.basalt })
 			}
 			d := decided(t, s)
 			r := next(t, s, d)

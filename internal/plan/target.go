@@ -73,7 +73,7 @@ func Targets(s *Snapshot, d *Decision, ledger runs.Ledger) []Target {
 	names = append(names, MayHold(s.Object)...)
 	names = append(names, d.Ledger.Live()...)
 	for name, f := range s.Facts {
-		if f.Holding {
+		if f.Cached != nil && f.Cached.Job != nil {
 			names = append(names, name)
 		}
 	}

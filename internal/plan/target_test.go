@@ -51,7 +51,7 @@ func TestTargets(t *testing.T) {
 			s := MakeSnapshot(c.object.Obj(), members...)
 			anyRoom(s)
 			if c.holds {
-				fact(s, "alpine", func(f *plan.Facts) { f.Holding = true })
+				fact(s, "alpine", func(f *plan.Facts) { f.Cached = MakeJob("bb").Unreleased().Observation() }) // it is not adopted
 			}
 			d := decided(t, s)
 			d.Placement = c.object.Status.Placement
