@@ -20,12 +20,10 @@ type Marks struct{ Labels, Annotations map[string]string }
 // MarksOf are those of a run's Job. Suspended is the value of its annotation, empty if that is to stay as it is.
 func MarksOf(name string, origin fleet.Origin, run *v1alpha1.Run, suspended string) Marks {
 	m := Marks{
-		Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelOwner: name, v1alpha1.LabelRun: run.ID},
-		Annotations: map[string]string{
-			v1alpha1.AnnotationFleetID: origin.FleetID, v1alpha1.AnnotationOwner: origin.Owner, v1alpha1.AnnotationOwnerUID: origin.OwnerUID,
-			v1alpha1.AnnotationRunDigest: run.Digest,
-		},
+		Labels:      map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelOwner: name, v1alpha1.LabelRun: run.ID},
+		Annotations: origin.Annotations(),
 	}
+	m.Annotations[v1alpha1.AnnotationRunDigest] = run.Digest
 	if run.RerunAt != "" {
 		m.Annotations[v1alpha1.AnnotationRunToken] = run.RerunAt
 	}

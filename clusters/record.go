@@ -90,9 +90,7 @@ func (m *Member) WriteRecord(ctx context.Context, key types.NamespacedName, orig
 			Labels: map[string]string{
 				v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelOwner: key.Name, v1alpha1.LabelRecord: recordKey,
 			},
-			Annotations: map[string]string{
-				v1alpha1.AnnotationFleetID: origin.FleetID, v1alpha1.AnnotationOwner: origin.Owner, v1alpha1.AnnotationOwnerUID: origin.OwnerUID,
-			},
+			Annotations: origin.Annotations(),
 		},
 		Data: map[string]string{recordKey: string(text)},
 	}

@@ -36,6 +36,11 @@ func (o Origin) Made(obj metav1.Object) bool {
 	return o.Owns(obj) && o.OwnerUID != "" && obj.GetAnnotations()[v1alpha1.AnnotationOwnerUID] == o.OwnerUID
 }
 
+// Annotations are those that say so on an object.
+func (o Origin) Annotations() map[string]string {
+	return map[string]string{v1alpha1.AnnotationFleetID: o.FleetID, v1alpha1.AnnotationOwner: o.Owner, v1alpha1.AnnotationOwnerUID: o.OwnerUID}
+}
+
 // OriginOf is what an object says of itself.
 func OriginOf(obj metav1.Object) Origin {
 	a := obj.GetAnnotations()

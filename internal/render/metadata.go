@@ -31,11 +31,7 @@ func (m *miniCluster) objectMeta(name string, labels map[string]string) metav1.O
 	meta.Labels[v1alpha1.LabelManagedBy] = v1alpha1.ManagedBy
 	meta.Labels[v1alpha1.LabelOwner] = m.name
 	if origin := m.in.Origin; origin != (fleet.Origin{}) {
-		meta.Annotations = map[string]string{
-			v1alpha1.AnnotationFleetID:  origin.FleetID,
-			v1alpha1.AnnotationOwner:    origin.Owner,
-			v1alpha1.AnnotationOwnerUID: origin.OwnerUID,
-		}
+		meta.Annotations = origin.Annotations()
 	}
 	return meta
 }
