@@ -383,6 +383,37 @@ type Summary struct {
 	Members string `json:"members,omitempty"`
 }
 
+// State says in one word how far a FleetMiniCluster is.
+//
+// +kubebuilder:validation:Enum=Waiting;Starting;Running;Stopping;Suspended;Succeeded;Failed;Cancelled;Unknown;Invalid;Deleting
+type State string
+
+// Values of State.
+const (
+	// StateWaiting says that no run has begun: it waits for room, a member, a Secret, another run, or permission.
+	StateWaiting State = "Waiting"
+	// StateStarting says that a run has begun, and that not all of its pods have run yet.
+	StateStarting State = "Starting"
+	// StateRunning says that all pods of a run are, or have been, running.
+	StateRunning State = "Running"
+	// StateStopping says that a run is being stopped.
+	StateStopping State = "Stopping"
+	// StateSuspended says that nothing runs until somebody resumes it.
+	StateSuspended State = "Suspended"
+	// StateSucceeded says that the wanted runs have succeeded on every chosen member.
+	StateSucceeded State = "Succeeded"
+	// StateFailed says that all wanted runs have ended, and that one of them has failed.
+	StateFailed State = "Failed"
+	// StateCancelled says that all wanted runs have ended, and that a person has cancelled one of them.
+	StateCancelled State = "Cancelled"
+	// StateUnknown says that a run may be live on a member that cannot be reached.
+	StateUnknown State = "Unknown"
+	// StateInvalid says that nothing runs until somebody corrects the object.
+	StateInvalid State = "Invalid"
+	// StateDeleting says that the object is being deleted.
+	StateDeleting State = "Deleting"
+)
+
 // FleetMiniClusterStatus is the aggregate of all members, and the ledger of runs.
 type FleetMiniClusterStatus struct {
 	// ObservedGeneration is the generation that this status speaks of.
@@ -395,6 +426,9 @@ type FleetMiniClusterStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// State says in one word how far it is.
+	// +optional
+	State State `json:"state,omitempty"`
 	// Sync is the worst of the members'.
 	// +optional
 	Sync SyncStatus `json:"sync,omitempty"`
@@ -457,6 +491,7 @@ type FleetMiniClusterStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.miniCluster.size,statuspath=.status.replicas
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 58 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name is the name of Jobs and the stem of pod host names: use a DNS label of at most 58 characters that begins with a letter"
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Sync",type=string,JSONPath=`.status.sync`
 // +kubebuilder:printcolumn:name="Health",type=string,JSONPath=`.status.health`

@@ -119,6 +119,26 @@ type FileProblem struct {
 	Warning bool `json:"warning,omitempty"`
 }
 
+// MaxCommits is how many commits a GitSource remembers.
+const MaxCommits = 20
+
+// Commit is a commit that was applied.
+type Commit struct {
+	// Hash is the full hash.
+	Hash string `json:"hash"`
+	// Revision is REF@SHORTHASH, as runs name it.
+	Revision string `json:"revision"`
+	// Subject is the first line of its message, at most 120 characters.
+	// +optional
+	Subject string `json:"subject,omitempty"`
+	// Author is the name of its author, at most 80 characters.
+	// +optional
+	Author string `json:"author,omitempty"`
+	// Time is that of the author.
+	// +optional
+	Time *metav1.Time `json:"time,omitempty"`
+}
+
 // GitSourceStatus is what became of the repository's manifests.
 type GitSourceStatus struct {
 	// ObservedGeneration is the generation that this status speaks of.
@@ -138,6 +158,16 @@ type GitSourceStatus struct {
 	// Commit is the full hash of the commit that is applied.
 	// +optional
 	Commit string `json:"commit,omitempty"`
+
+	// Commits are the last 20 that were applied, latest first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	Commits []Commit `json:"commits,omitempty"`
+
+	// LastHandledReconcileAt is the value of the annotation minifleet.dev/reconcile-at that was last acted on.
+	// +optional
+	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
 
 	// MiniClusters is how many MiniClusters this source declares.
 	// +optional

@@ -58,6 +58,8 @@ const (
 	AnnotationApprovePrune = "minifleet.dev/approve-prune"
 	// AnnotationApproveRuns on a GitSource holds the revision whose many new runs a person approves.
 	AnnotationApproveRuns = "minifleet.dev/approve-runs"
+	// AnnotationReconcileAt on a GitSource asks to read the repository now; any new value is a new request.
+	AnnotationReconcileAt = "minifleet.dev/reconcile-at"
 	// AnnotationAllow on a Namespace of the hub lists the permissions that everything in it may use, separated
 	// by commas.
 	AnnotationAllow = "minifleet.dev/allow"
