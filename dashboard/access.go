@@ -1,0 +1,24 @@
+package dashboard
+
+import "context"
+
+// Scope is the namespaces that somebody may see something of.
+type Scope interface {
+	Has(namespace string) bool
+	// None says that there is no such namespace.
+	None() bool
+}
+
+// Access is what the person behind a request may see. An error denies: it is answered with 503 and nothing else.
+type Access interface {
+	// MiniClusters and Sources are the namespaces whose FleetMiniClusters and GitSources the person may list.
+	MiniClusters(ctx context.Context) (Scope, error)
+	Sources(ctx context.Context) (Scope, error)
+	// Members says whether the person may list MemberClusters.
+	Members(ctx context.Context) (bool, error)
+	// May says whether the person may do something with an object: of the API group minifleet.dev, or of events.k8s.io
+	// for the resource events. The resource may have a subresource: fleetminiclusters/logs.
+	May(ctx context.Context, verb, resource, namespace, name string) (bool, error)
+	// Recheck fails when the person is not who they were any more: the token has expired, the session has ended.
+	Recheck(ctx context.Context) error
+}
