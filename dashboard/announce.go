@@ -1,0 +1,70 @@
+package dashboard
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// announceInterval is how often the leader makes sure that its address is what is published.
+const announceInterval = 10 * time.Second
+
+// Announcement makes a Service lead to the leader. The Service selects no pods; its EndpointSlice exists already, so that
+// the right to update this one is enough.
+type Announcement struct {
+	// Client reads and writes the EndpointSlice without a cache.
+	Client client.Client
+	// Slice names the EndpointSlice. IP and Port are where this replica serves.
+	Slice client.ObjectKey
+	IP    string
+	Port  int32
+	Log   logr.Logger
+}
+
+// Run publishes the address until the context ends, and takes it away then unless somebody else has replaced it.
+func (a *Announcement) Run(ctx context.Context) {
+	ticker := time.NewTicker(announceInterval)
+	defer ticker.Stop()
+	for {
+		if err := a.set(ctx, true); err != nil && ctx.Err() == nil {
+			a.Log.Error(err, "the dashboard's Service does not lead here; trying again", "endpointSlice", a.Slice)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+			defer cancel()
+			_ = a.set(last, false) // the next leader replaces it anyway
+			return
+		}
+	}
+}
+
+func (a *Announcement) set(ctx context.Context, serving bool) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		var slice discoveryv1.EndpointSlice
+		if err := a.Client.Get(ctx, a.Slice, &slice); err != nil {
+			return err
+		}
+		if serving == a.published(&slice) {
+			return nil
+		}
+		slice.Endpoints = nil
+		if serving {
+			ready := true
+			slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{a.IP}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}}
+			slice.Ports = []discoveryv1.EndpointPort{{Name: new("dashboard"), Port: &a.Port}}
+		}
+		return a.Client.Update(ctx, &slice)
+	})
+}
+
+// published says whether this replica, and no other, is what the Service leads to.
+func (a *Announcement) published(slice *discoveryv1.EndpointSlice) bool {
+	return len(slice.Endpoints) == 1 && len(slice.Endpoints[0].Addresses) == 1 && slice.Endpoints[0].Addresses[0] == a.IP &&
+		len(slice.Ports) == 1 && slice.Ports[0].Port != nil && *slice.Ports[0].Port == a.Port
+}
