@@ -28,6 +28,7 @@ type controllerFlags struct {
 	kubeconfig, logLevel string
 	development          bool
 	options              controllers.Options
+	dashboard            dashboardFlags
 }
 
 func newController() *cobra.Command {
@@ -51,6 +52,7 @@ func newController() *cobra.Command {
 		"how often the hub's Secrets and ConfigMaps that live runs have copies of are read")
 	flags.Float64Var(&f.options.IntervalScale, "interval-scale", 1, "factor for the intervals between attempts; for tests")
 	_ = flags.MarkHidden("interval-scale") // fails for unknown names only
+	f.dashboard.add(flags)
 	flags.StringVar(&f.logLevel, "log-level", "info", "one of debug, info, error")
 	flags.BoolVar(&f.development, "log-text", false, "log lines for people instead of JSON")
 	return cmd
@@ -68,6 +70,9 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	}
 	if f.options.IntervalScale <= 0 {
 		return invalid{fmt.Errorf("--interval-scale must be more than 0")}
+	}
+	if err := f.dashboard.check(); err != nil {
+		return err
 	}
 	detectSilence()
 	cfg, err := f.restConfig()
