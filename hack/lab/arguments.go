@@ -48,6 +48,7 @@ func apiServerArgs(c *Cluster, port int) []string {
 		// A request is in the log before it is answered: a test that has seen the answer finds it.
 		"--audit-log-mode=blocking-strict",
 		"--profiling=false",
+		"--kubelet-preferred-address-types=InternalIP", // names of nodes mean nothing to this machine
 	}
 	return append(args, c.spec.APIServerArgs...)
 }
@@ -74,7 +75,11 @@ func schedulerArgs() []string {
 }
 
 func kwokArgs(c *Cluster) []string {
-	return []string{
-		"--config=" + filepath.Join(c.dir, "kwok.yaml"),
+	file := func(name string) string { return filepath.Join(c.dir, name) }
+	args := []string{"--config=" + file("kwok.yaml")}
+	if c.spec.Logs {
+		args = append(args, "--server-address="+localAddress(c.kubeletPort),
+			"--tls-cert-file="+file("server.crt"), "--tls-private-key-file="+file("server.key"))
 	}
+	return args
 }

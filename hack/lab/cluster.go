@@ -33,10 +33,12 @@ type Cluster struct {
 	owned bool
 	dir   string
 
-	ca         *authority
-	admin      keyPair
-	address    string
-	kubeconfig []byte
+	ca      *authority
+	admin   keyPair
+	address string
+	// kubeletPort is where KWOK answers for the kubelets of all nodes, 0 where it does not.
+	kubeletPort int
+	kubeconfig  []byte
 
 	mu         sync.Mutex
 	components map[string]*Process
@@ -174,11 +176,16 @@ func (c *Cluster) prepare() error {
 	if err != nil {
 		return err
 	}
+	if c.spec.Logs {
+		if c.kubeletPort, err = freePort(); err != nil {
+			return err
+		}
+	}
 	return writeFiles(c.dir, map[string][]byte{
 		"ca.crt": c.ca.pem, "server.crt": server.cert, "server.key": server.key,
 		"sa.pub": public, "sa.key": private,
 		"audit-policy.yaml": auditPolicy(c.spec.AuditLevel),
-		"kwok.yaml":         kwokConfig(c.spec.PodSeconds),
+		"kwok.yaml":         kwokConfig(c.spec.PodSeconds, c.logs()),
 	})
 }
 

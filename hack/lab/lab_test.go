@@ -36,7 +36,7 @@ func runTests(m *testing.M) int {
 		Env: lab.Hasty,
 		Clusters: []lab.ClusterSpec{
 			{Name: "hub"},
-			{Name: "member", PodSeconds: 1, Nodes: []lab.Node{
+			{Name: "member", PodSeconds: 1, Logs: true, Nodes: []lab.Node{
 				{Name: "large", CPU: "64", Memory: "256Gi", GPUs: 4, Labels: map[string]string{"size": "large"}},
 				{Name: "small", CPU: "8", Memory: "32Gi"},
 			}},

@@ -32,7 +32,7 @@ func (c *Cluster) AddNodes(ctx context.Context, nodes ...Node) error {
 	}
 	names := map[string]bool{}
 	for i, spec := range nodes {
-		node, err := nodeObject(spec, version.GitVersion, i)
+		node, err := nodeObject(spec, version.GitVersion, i, c.kubeletPort)
 		if err != nil {
 			return err
 		}
@@ -88,8 +88,9 @@ func usable(node *corev1.Node) bool {
 	})
 }
 
-// nodeObject returns a node as its kubelet would register it. KWOK makes it Ready.
-func nodeObject(spec Node, version string, index int) (*corev1.Node, error) {
+// nodeObject returns a node as its kubelet, which has this port of this machine unless it is 0, would register it. KWOK
+// makes it Ready.
+func nodeObject(spec Node, version string, index, kubeletPort int) (*corev1.Node, error) {
 	resources := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("110")}
 	for name, quantity := range map[corev1.ResourceName]string{corev1.ResourceCPU: spec.CPU, corev1.ResourceMemory: spec.Memory} {
 		parsed, err := resource.ParseQuantity(quantity)
@@ -109,15 +110,20 @@ func nodeObject(spec Node, version string, index int) (*corev1.Node, error) {
 	for key, value := range spec.Labels {
 		labels[key] = value
 	}
+	address := fmt.Sprintf("10.1.%d.%d", index/250, index%250+1)
+	if kubeletPort != 0 {
+		address = "127.0.0.1"
+	}
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: spec.Name, Labels: labels},
 		Status: corev1.NodeStatus{
 			Capacity:    resources,
 			Allocatable: resources.DeepCopy(),
 			Addresses: []corev1.NodeAddress{
-				{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.1.%d.%d", index/250, index%250+1)},
+				{Type: corev1.NodeInternalIP, Address: address},
 				{Type: corev1.NodeHostName, Address: spec.Name},
 			},
+			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(kubeletPort)}}, //nolint:gosec // a port
 			NodeInfo: corev1.NodeSystemInfo{
 				Architecture: "amd64", OperatingSystem: "linux", KubeletVersion: version, ContainerRuntimeVersion: "kwok",
 			},

@@ -54,6 +54,9 @@ type ClusterSpec struct {
 	PodSeconds int
 	// AuditLevel is the level of the audit log: Metadata (the default), Request or RequestResponse.
 	AuditLevel string
+	// Logs lets the logs of pods be read through the API server, as from real kubelets. All containers have the one that
+	// Cluster.WriteLog writes.
+	Logs bool
 	// APIServerArgs are further arguments for the API server.
 	APIServerArgs []string
 }

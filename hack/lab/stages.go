@@ -52,13 +52,27 @@ def endtime: (.status.containerStatuses[0].state.running.startedAt | fromdateiso
   + (ask("seconds") // "@SECONDS@" | tonumber) | todate;
 `
 
+const logsTemplate = `apiVersion: kwok.x-k8s.io/v1alpha1
+kind: ClusterLogs
+metadata:
+  name: all
+spec:
+  logs:
+    - logsFile: @LOGS@
+      previousLogsFile: @PREVIOUS@
+      follow: true
+---
+`
+
 // kwokConfig returns KWOK's configuration: its options, and a stage for each thing that happens to a
-// node or a pod. seconds is how long a Job's pod runs that does not say.
-func kwokConfig(seconds int) []byte {
+// node or a pod. seconds is how long a Job's pod runs that does not say, logs where the logs of containers are; those
+// before their last restart have .previous behind that.
+func kwokConfig(seconds int, logs string) []byte {
 	const options = `apiVersion: config.kwok.x-k8s.io/v1alpha1
 kind: KwokConfiguration
 options:
   manageAllNodes: true
+  enableDebuggingHandlers: true
   nodeLeaseDurationSeconds: 40
   nodeLeaseParallelism: 4
   nodePlayStageParallelism: 4
@@ -69,5 +83,5 @@ options:
 `
 	functions := strings.ReplaceAll(askFunctions, "@SECONDS@", strconv.Itoa(seconds))
 	functions = strings.Join(strings.Fields(functions), " ")
-	return []byte(options + strings.ReplaceAll(stagesTemplate, "@ASK@", functions))
+	return []byte(options + strings.NewReplacer("@LOGS@", strconv.Quote(logs), "@PREVIOUS@", strconv.Quote(logs+".previous")).Replace(logsTemplate) + strings.ReplaceAll(stagesTemplate, "@ASK@", functions))
 }
