@@ -158,12 +158,17 @@ func cookieKey(r *http.Request, name string) (digest, bool) {
 	return digestOf(cookies[0].Value), true
 }
 
-func cookie(name, value string, sameSite http.SameSite) *http.Cookie {
-	return &http.Cookie{Name: name, Value: value, Path: "/", Secure: true, HttpOnly: true, SameSite: sameSite}
+// sessionCookie has the id of a session; an empty one is removed.
+func sessionCookie(id string) *http.Cookie {
+	return &http.Cookie{
+		Name: cookieName, Value: id, Path: "/", MaxAge: removal(id), Secure: true, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
+	}
 }
 
-func expired(name string, sameSite http.SameSite) *http.Cookie {
-	c := cookie(name, "", sameSite)
-	c.MaxAge = -1
-	return c
+func removal(id string) int {
+	if id == "" {
+		return -1
+	}
+	return 0 // until the browser ends; the server knows when the session does
 }

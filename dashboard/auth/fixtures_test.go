@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -102,13 +103,23 @@ func request(method, target, body string, headers ...string) *http.Request {
 	return r
 }
 
-func (w *world) send(r *http.Request) *http.Response {
-	answer := httptest.NewRecorder()
-	w.handler.ServeHTTP(answer, r)
-	return answer.Result()
+// reply is what came back.
+type reply struct {
+	StatusCode int
+	Header     http.Header
+	Body       *bytes.Buffer
+	Cookies    []*http.Cookie
 }
 
-func (w *world) get(headers ...string) *http.Response {
+func (w *world) send(r *http.Request) *reply {
+	recorder := httptest.NewRecorder()
+	w.handler.ServeHTTP(recorder, r)
+	result := recorder.Result()
+	defer func() { _ = result.Body.Close() }()
+	return &reply{StatusCode: result.StatusCode, Header: result.Header, Body: recorder.Body, Cookies: result.Cookies()}
+}
+
+func (w *world) get(headers ...string) *reply {
 	return w.send(request(http.MethodGet, "/api/v1/summary", "", headers...))
 }
 
@@ -122,15 +133,15 @@ func (w *world) login(t *testing.T, token string, headers ...string) string {
 	return cookieOf(t, answer, cookie)
 }
 
-func (w *world) sendLogin(token string, headers ...string) *http.Response {
+func (w *world) sendLogin(token string, headers ...string) *reply {
 	body, _ := json.Marshal(map[string]string{"token": token})
 	headers = append(headers, "Content-Type: application/json", "Sec-Fetch-Site: same-origin")
 	return w.send(request(http.MethodPost, "/api/v1/login", string(body), headers...))
 }
 
-func cookieOf(t *testing.T, answer *http.Response, name string) string {
+func cookieOf(t *testing.T, answer *reply, name string) string {
 	t.Helper()
-	for _, c := range answer.Cookies() {
+	for _, c := range answer.Cookies {
 		if c.Name == name && c.Value != "" {
 			return "Cookie: " + c.Name + "=" + c.Value
 		}
@@ -139,8 +150,8 @@ func cookieOf(t *testing.T, answer *http.Response, name string) string {
 	return ""
 }
 
-// problem checks that an error is told as such.
-func wantProblem(t *testing.T, answer *http.Response, status int) {
+// wantProblem checks that an error is told as such.
+func wantProblem(t *testing.T, answer *reply, status int) {
 	t.Helper()
 	wantStatus(t, answer, status)
 	if got := answer.Header.Get("Content-Type"); got != "application/problem+json" {
@@ -155,7 +166,7 @@ func wantProblem(t *testing.T, answer *http.Response, status int) {
 	}
 }
 
-func wantStatus(t *testing.T, answer *http.Response, status int) {
+func wantStatus(t *testing.T, answer *reply, status int) {
 	t.Helper()
 	if answer.StatusCode != status {
 		t.Errorf("got status %d, want %d", answer.StatusCode, status)

@@ -92,7 +92,7 @@ func (a *Auth) begin(w http.ResponseWriter, v *verdict, token string, until time
 		return time.Time{}, false
 	}
 	a.sessions.end(previous)
-	http.SetCookie(w, cookie(cookieName, id, http.SameSiteStrictMode))
+	http.SetCookie(w, sessionCookie(id))
 	return expires, true
 }
 
@@ -100,6 +100,6 @@ func (a *Auth) logout(w http.ResponseWriter, r *http.Request) {
 	if key, ok := cookieKey(r, cookieName); ok {
 		a.sessions.end(key)
 	}
-	http.SetCookie(w, expired(cookieName, http.SameSiteStrictMode))
+	http.SetCookie(w, sessionCookie(""))
 	w.WriteHeader(http.StatusNoContent)
 }

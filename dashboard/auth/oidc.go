@@ -261,10 +261,8 @@ func (a *Auth) oidcLogin(w http.ResponseWriter, r *http.Request) {
 		noIssuer.writeFor(w, r)
 		return
 	}
-	state := cookie(oidcCookieName, id, http.SameSiteLaxMode)
-	state.MaxAge = int(attemptLifetime.Seconds())
-	http.SetCookie(w, state)
-	http.Redirect(w, r, location, http.StatusSeeOther)
+	http.SetCookie(w, attemptCookie(id))
+	http.Redirect(w, r, location, http.StatusSeeOther) //nolint:gosec // the issuer's address, with its parameters escaped
 }
 
 func (a *Auth) oidcCallback(w http.ResponseWriter, r *http.Request) {
@@ -277,7 +275,7 @@ func (a *Auth) oidcCallback(w http.ResponseWriter, r *http.Request) {
 		tooMany(wait).writeFor(w, r)
 		return
 	}
-	http.SetCookie(w, expired(oidcCookieName, http.SameSiteLaxMode))
+	http.SetCookie(w, attemptCookie(""))
 	try, code, refused := a.attemptOf(r)
 	if refused != nil {
 		refused.writeFor(w, r)
@@ -325,6 +323,18 @@ func (a *Auth) attemptOf(r *http.Request) (attempt, string, *problem) {
 	return try, code, nil
 }
 
+// attemptCookie has the id of a login that was begun; an empty one is removed.
+func attemptCookie(id string) *http.Cookie {
+	maxAge := int(attemptLifetime.Seconds())
+	if id == "" {
+		maxAge = -1
+	}
+	return &http.Cookie{
+		Name: oidcCookieName, Value: id, Path: "/", MaxAge: maxAge, Secure: true, HttpOnly: true,
+		SameSite: http.SameSiteLaxMode,
+	}
+}
+
 // localPath returns a path of this origin that a browser may be sent to; "/" in place of anything else.
 func localPath(next string) string {
 	u, err := url.Parse(next)
@@ -364,7 +374,7 @@ var pageTemplate = template.Must(template.New("").Parse(`<!doctype html>
 func writePage(w http.ResponseWriter, status int, p page) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_ = pageTemplate.Execute(w, p) // the client has gone away
+	_ = pageTemplate.Execute(w, p) // the client has disconnected
 }
 
 // writeFor answers a person's browser with a page that says the same.

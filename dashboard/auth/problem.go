@@ -69,5 +69,5 @@ func (p problem) write(w http.ResponseWriter) {
 func writeJSON(w http.ResponseWriter, status int, contentType string, body any) {
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client has gone away
+	_ = json.NewEncoder(w).Encode(body) // the client has disconnected
 }

@@ -89,7 +89,7 @@ func (a *Auth) unanswered(review string, err error) error {
 	reason := string(apierrors.ReasonForError(err))
 	switch {
 	case errors.Is(err, context.Canceled):
-		return ErrUnavailable // whoever asked has gone away
+		return ErrUnavailable // whoever asked has disconnected
 	case errors.Is(err, context.DeadlineExceeded):
 		reason = "Timeout"
 	case reason == "":

@@ -3,6 +3,9 @@ package authtest
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
 	"sync"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -13,6 +16,8 @@ import (
 type Reviews struct {
 	mu     sync.Mutex
 	users  map[string]authenticationv1.UserInfo
+	issuer string
+	bearer authenticationv1.UserInfo
 	allow  func(authorizationv1.SubjectAccessReviewSpec) bool
 	err    error
 	hang   bool
@@ -28,6 +33,13 @@ func (r *Reviews) SetUser(token string, user authenticationv1.UserInfo) {
 		r.users = map[string]authenticationv1.UserInfo{}
 	}
 	r.users[token] = user
+}
+
+// SetIssuer has everything that has the form of a JWT of this issuer be a token of the user; "" ends that.
+func (r *Reviews) SetIssuer(issuer string, user authenticationv1.UserInfo) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.issuer, r.bearer = issuer, user
 }
 
 // Revoke ends a token.
@@ -77,6 +89,9 @@ func (r *Reviews) ReviewToken(ctx context.Context, token string) (authentication
 	r.mu.Lock()
 	r.tokens++
 	user, ok := r.users[token]
+	if r.issuer != "" && issuerOf(token) == r.issuer {
+		user, ok = r.bearer, true
+	}
 	hang, err := r.hang, r.err
 	r.mu.Unlock()
 	if hang {
@@ -100,4 +115,19 @@ func (r *Reviews) ReviewAccess(
 		err = ctx.Err()
 	}
 	return authorizationv1.SubjectAccessReviewStatus{Allowed: allowed}, err
+}
+
+func issuerOf(token string) string {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	var claims struct {
+		Issuer string `json:"iss"`
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil || json.Unmarshal(payload, &claims) != nil {
+		return ""
+	}
+	return claims.Issuer
 }
