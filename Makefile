@@ -15,6 +15,8 @@ BIN := $(CURDIR)/bin
 
 # IMG is the image that docker-build makes and deploy uses.
 IMG ?= minifleet:dev
+# CONFIG is what deploy applies: config/default, or config/with-dashboard.
+CONFIG ?= config/default
 # FUZZTIME is for each fuzz target, BENCHTIME for each benchmark.
 FUZZTIME ?= 30s
 BENCHTIME ?= 1s
@@ -220,7 +222,7 @@ with_image = sed 's|image: minifleet:dev$$|image: $(IMG)|'
 
 .PHONY: manifests
 manifests: $(KUSTOMIZE) ## Print everything that deploy applies.
-	@$(KUSTOMIZE) build config/default | $(with_image)
+	@$(KUSTOMIZE) build $(CONFIG) | $(with_image)
 
 .PHONY: install
 install: $(KUSTOMIZE) $(kubectl_built) ## Install the CRDs only.
@@ -228,7 +230,7 @@ install: $(KUSTOMIZE) $(kubectl_built) ## Install the CRDs only.
 
 .PHONY: deploy
 deploy: $(KUSTOMIZE) $(kubectl_built) ## Install the CRDs and the controller with the image IMG.
-	$(KUSTOMIZE) build config/default | $(with_image) | $(KUBECTL) apply --server-side -f -
+	$(KUSTOMIZE) build $(CONFIG) | $(with_image) | $(KUBECTL) apply --server-side -f -
 
 # What runs on members belongs to the FleetMiniClusters, and only a running controller can remove it there. The
 # MemberClusters come after them, and wait for members that cannot be reached: `kubectl get mcl -o yaml` says so.

@@ -2,10 +2,13 @@ package dashboard
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"github.com/go-logr/logr"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -13,8 +16,7 @@ import (
 // announceInterval is how often the leader makes sure that its address is what is published.
 const announceInterval = 10 * time.Second
 
-// Announcement makes a Service lead to the leader. The Service selects no pods; its EndpointSlice exists already, so that
-// the right to update this one is enough.
+// Announcement makes a Service lead to the leader: a Service that selects no pods, and has the name of the EndpointSlice.
 type Announcement struct {
 	// Client reads and writes the EndpointSlice without a cache.
 	Client client.Client
@@ -47,20 +49,35 @@ func (a *Announcement) Run(ctx context.Context) {
 func (a *Announcement) set(ctx context.Context, serving bool) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		var slice discoveryv1.EndpointSlice
-		if err := a.Client.Get(ctx, a.Slice, &slice); err != nil {
+		err := a.Client.Get(ctx, a.Slice, &slice)
+		missing := apierrors.IsNotFound(err)
+		if err != nil && !missing {
 			return err
 		}
 		if serving == a.published(&slice) {
 			return nil
 		}
-		slice.Endpoints = nil
+		slice.Endpoints = []discoveryv1.Endpoint{}
 		if serving {
-			ready := true
-			slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{a.IP}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}}
+			slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{a.IP}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}}
 			slice.Ports = []discoveryv1.EndpointPort{{Name: new("dashboard"), Port: &a.Port}}
+		}
+		if missing {
+			return a.create(ctx, &slice)
 		}
 		return a.Client.Update(ctx, &slice)
 	})
+}
+
+func (a *Announcement) create(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
+	slice.ObjectMeta = metav1.ObjectMeta{Namespace: a.Slice.Namespace, Name: a.Slice.Name, Labels: map[string]string{
+		discoveryv1.LabelServiceName: a.Slice.Name, discoveryv1.LabelManagedBy: "controller.minifleet.dev",
+	}}
+	slice.AddressType = discoveryv1.AddressTypeIPv4
+	if ip, err := netip.ParseAddr(a.IP); err == nil && ip.Is6() {
+		slice.AddressType = discoveryv1.AddressTypeIPv6
+	}
+	return a.Client.Create(ctx, slice)
 }
 
 // published says whether this replica, and no other, is what the Service leads to.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-logr/logr"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -31,9 +30,7 @@ func addresses(t *testing.T, c client.Client, key client.ObjectKey) (out []strin
 
 func TestAnnouncement(t *testing.T) {
 	key := client.ObjectKey{Namespace: "minifleet-system", Name: "minifleet-dashboard"}
-	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(&discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, AddressType: discoveryv1.AddressTypeIPv4,
-	}).Build()
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
 	synctest.Test(t, func(t *testing.T) {
 		start := func(ip string) (stop func()) {
 			ctx, cancel := context.WithCancel(t.Context())

@@ -32,7 +32,7 @@ func (f *dashboardFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.keyFile, "dashboard-tls-key-file", "", "private key of that certificate")
 	flags.BoolVar(&f.plainHTTP, "dashboard-plain-http", false, "serve without TLS on other than loopback addresses; for behind a proxy that ends TLS")
 	flags.StringVar(&f.url, "dashboard-url", "", "URL by which browsers reach the dashboard, https://HOST[:PORT]; needed for a login with OpenID Connect")
-	flags.StringVar(&f.endpointSlice, "dashboard-endpoint-slice", "", "EndpointSlice in the controller's namespace that is to have the leader's address")
+	flags.StringVar(&f.endpointSlice, "dashboard-endpoint-slice", "", "EndpointSlice, and Service that selects no pods, in the controller's namespace that are to lead to the leader")
 	flags.StringVar(&f.podIP, "dashboard-pod-ip", "", "address of this replica for --dashboard-endpoint-slice")
 	flags.StringVar(&f.oidc.issuer, "dashboard-oidc-issuer", "", "URL of an OpenID Connect issuer that the hub's API server trusts; empty: people log in with a token")
 	flags.StringVar(&f.oidc.clientID, "dashboard-oidc-client-id", "", "client id of the dashboard at the issuer")
