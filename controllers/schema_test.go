@@ -279,8 +279,8 @@ var _ = Describe("The API server", func() {
 			out := kubectl("", append([]string{"-n", w.name, "get"}, args...)...)
 			return strings.Fields(strings.Split(out, "\n")[0])
 		}
-		Expect(header("fmc")).To(Equal(strings.Fields("NAME READY SYNC HEALTH CLUSTERS PODS REVISION AGE")))
-		Expect(header("fmc", "-o", "wide")).To(Equal(strings.Fields("NAME READY SYNC HEALTH CLUSTERS PODS REVISION MEMBERS STATUS AGE")))
+		Expect(header("fmc")).To(Equal(strings.Fields("NAME STATE READY SYNC HEALTH CLUSTERS PODS REVISION AGE")))
+		Expect(header("fmc", "-o", "wide")).To(Equal(strings.Fields("NAME STATE READY SYNC HEALTH CLUSTERS PODS REVISION MEMBERS STATUS AGE")))
 		Expect(header("gs")).To(Equal(strings.Fields("NAME READY REVISION MINICLUSTERS AGE")))
 		Expect(header("pl")).To(Equal(strings.Fields("NAME CLUSTERS SELECTOR AGE")))
 		Expect(header("mcl")).To(Equal(strings.Fields("NAME READY VERSION NODES CPU FREE/TOTAL AGE")))

@@ -390,7 +390,8 @@ type State string
 
 // Values of State.
 const (
-	// StateWaiting says that no run has begun: it waits for room, a member, a Secret, another run, or permission.
+	// StateWaiting says that nothing runs yet, or runs again: it waits for room, a member, a Secret, another run, or for
+	// the next attempt.
 	StateWaiting State = "Waiting"
 	// StateStarting says that a run has begun, and that not all of its pods have run yet.
 	StateStarting State = "Starting"

@@ -177,6 +177,7 @@ func (r *Reconciler) reportDeleting(ctx context.Context, fmc *v1alpha1.FleetMini
 			run.State, run.Stop, run.Message = v1alpha1.RunReplaced, v1alpha1.StopChanged, "deleted with the FleetMiniCluster"
 		}
 	}
+	fmc.Status.State = v1alpha1.StateDeleting
 	rollup.Summarize(&fmc.Status)
 	told := make([]string, len(waiting))
 	for i, w := range waiting {

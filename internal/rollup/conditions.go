@@ -261,39 +261,49 @@ func healthy(s *v1alpha1.FleetMiniClusterStatus) verdict {
 	}
 }
 
-// outcome makes Complete and Failed. They speak of the runs for what is wanted now.
-func outcome(in Input, s *v1alpha1.FleetMiniClusterStatus) (complete, failed verdict) {
-	current := currentRuns(in)
-	succeeded, bad, cancelled := 0, 0, 0
-	for _, m := range current {
+// tally counts what has become of the runs for what is wanted now.
+type tally struct{ wanted, succeeded, failed, cancelled int }
+
+func tallyOf(in Input) tally {
+	var t tally
+	for _, m := range currentRuns(in) {
 		switch {
 		case m.Run.State == v1alpha1.RunSucceeded:
-			succeeded++
+			t.succeeded++
 		case m.Run.State == v1alpha1.RunCancelled:
-			bad, cancelled = bad+1, cancelled+1
+			t.cancelled++
 		case m.Run.State == v1alpha1.RunFailed && !in.Wanted.WillRetry(m.Run):
-			bad++
+			t.failed++
 		}
 	}
-	wanted := 0
 	if in.Decision != nil {
-		wanted = max(int(in.Decision.Wanted), len(in.Decision.Clusters))
+		t.wanted = max(int(in.Decision.Wanted), len(in.Decision.Clusters))
 	}
-	progress := fmt.Sprintf("%d of %d runs succeeded, %d failed", succeeded, wanted, bad-cancelled)
+	return t
+}
+
+// ended says that all wanted runs have, and that no other is to follow.
+func (t tally) ended() bool { return t.wanted > 0 && t.succeeded+t.failed+t.cancelled == t.wanted }
+
+// outcome makes Complete and Failed. They speak of the runs for what is wanted now.
+func outcome(in Input, s *v1alpha1.FleetMiniClusterStatus) (complete, failed verdict) {
+	t := tallyOf(in)
+	progress := fmt.Sprintf("%d of %d runs succeeded, %d failed", t.succeeded, t.wanted, t.failed)
 	reason := v1alpha1.ReasonRunFailed
-	if cancelled > 0 {
-		progress += fmt.Sprintf(", %d were cancelled", cancelled)
-		if cancelled == bad {
+	if t.cancelled > 0 {
+		progress += fmt.Sprintf(", %d were cancelled", t.cancelled)
+		if t.failed == 0 {
 			reason = v1alpha1.ReasonRunCancelled
 		}
 	}
 	complete = verdict{metav1.ConditionFalse, v1alpha1.ReasonProgressing, progress}
 	failed = verdict{metav1.ConditionFalse, v1alpha1.ReasonProgressing, progress}
 	switch {
-	case wanted > 0 && succeeded == wanted:
+	case !t.ended():
+	case t.succeeded == t.wanted:
 		complete = verdict{metav1.ConditionTrue, v1alpha1.ReasonRunSucceeded, progress}
 		failed.reason = v1alpha1.ReasonRunSucceeded
-	case wanted > 0 && bad > 0 && succeeded+bad == wanted:
+	default:
 		failed = verdict{metav1.ConditionTrue, reason, progress + " (" + join(failedNames(s)) + ")"}
 		complete.reason = reason
 	}

@@ -86,6 +86,7 @@ func Status(in Input) v1alpha1.FleetMiniClusterStatus {
 	for _, m := range in.Members {
 		s.Clusters = append(s.Clusters, clusterStatus(in, m))
 	}
+	s.State = State(in)
 	Summarize(&s)
 	setConditions(in, &s)
 	return s
