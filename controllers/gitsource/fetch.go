@@ -19,6 +19,7 @@ import (
 type tree struct {
 	commit, revision string
 	readWith         string // what the commit was read with: a change of it reads the commit again
+	about            fetch.About
 	pathProblem      string // why the path cannot be read, or empty
 	parsed           parse.Result
 	needs            []treeNeed // the objects that need permissions, in the order of their files
@@ -47,7 +48,7 @@ func (s inSync) forPlacement(placement *v1alpha1.LocalReference) inSync {
 // newTree parses what was fetched. owners maps the source's hub objects to their files.
 func newTree(namespace string, fetched *fetch.Result, readWith string, owners map[string]string) *tree {
 	t := &tree{
-		commit: fetched.Commit, revision: fetched.Revision, readWith: readWith,
+		commit: fetched.Commit, revision: fetched.Revision, about: fetched.About, readWith: readWith,
 		parsed: parse.Tree(fetched.Files, parse.Options{Namespace: namespace, Owners: owners}),
 	}
 	if fetched.PathMissing {

@@ -44,23 +44,42 @@ func (r *Reconciler) reportSuspended(ctx context.Context, source *v1alpha1.GitSo
 	before := source.Status.DeepCopy()
 	source.Status.ObservedGeneration = source.Generation
 	condition.Set(source, r.Now(), conditions.FalseCondition(v1alpha1.ConditionReady, v1alpha1.ReasonSuspended, "%s",
-		"suspended: the repository is not looked at while spec.suspend is true; what was applied stays"))
+		"suspended: the repository is not read while spec.suspend is true; what was applied stays"+unanswered(source)))
 	if equality.Semantic.DeepEqual(before, &source.Status) {
 		return nil
 	}
-	return r.Client.Status().Update(ctx, source)
+	if err := r.Client.Status().Update(ctx, source); err != nil {
+		return err
+	}
+	if waits := unanswered(source); waits != "" {
+		r.Recorder.Eventf(source, nil, corev1.EventTypeNormal, v1alpha1.ReasonSuspended, "Sync", "%s", sanitize.Text("suspended"+waits, sanitize.MaxNote))
+	}
+	return nil
+}
+
+// unanswered says that somebody has asked to read the repository of a source that is suspended.
+func unanswered(source *v1alpha1.GitSource) string {
+	token := requested(source)
+	if token == "" || token == source.Status.LastHandledReconcileAt {
+		return ""
+	}
+	return fmt.Sprintf("; the request %s=%s waits until spec.suspend is false", v1alpha1.AnnotationReconcileAt, token)
 }
 
 // setStatus makes up the status of one reconciliation.
 func setStatus(source *v1alpha1.GitSource, done progress, err error, now time.Time) {
 	st := &source.Status
 	st.ObservedGeneration = source.Generation
+	if token := requested(source); token != "" && (done.tree != nil || isSourceError(err)) {
+		st.LastHandledReconcileAt = token // the repository was asked, whatever the answer
+	}
 	if err != nil {
 		condition.Set(source, now, conditions.FalseCondition(v1alpha1.ConditionReady, reasonOf(err), "%s", notApplied(err, st.Revision)))
 		return
 	}
 	problems, warnings := problemsOf(done)
 	st.Revision, st.Commit = done.tree.revision, done.tree.commit
+	st.Commits = remember(st.Commits, done.tree)
 	st.MiniClusters = countMiniClusters(done.tree.parsed.Objects)
 	st.Needs = done.declared.afterApply(done.tree.parsed.Objects, slices.Concat(done.applied.refused, done.applied.blocked), done.pruned.deleted)
 	st.ProblemCount = int32(len(problems)) //nolint:gosec // far fewer than 2³¹

@@ -142,22 +142,22 @@ func (r *remote) fetch(ctx context.Context, req Request, folder string) (*Result
 // read collects the manifests of the wanted commit from the pack.
 func (r *remote) read(ctx context.Context, p *pack, want target, folder string) (res *Result, err error) {
 	defer recovered(&err)
-	commit, tree, err := rootTree(p, want.commit)
+	commit, err := findCommit(p, want.commit)
 	if errors.Is(err, errNoCommit) {
 		return nil, commitMissing(want)
 	}
 	if err != nil {
 		return nil, err
 	}
-	want.commit = commit
-	w := &walker{ctx: ctx, pack: p, root: tree, limits: r.limits}
+	want.commit = commit.hash
+	w := &walker{ctx: ctx, pack: p, root: commit.tree, limits: r.limits}
 	problem, err := w.collect(folder)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(w.files, func(a, b gitsource.File) int { return strings.Compare(a.Path, b.Path) })
 	return &Result{
-		Revision: want.revision(), Commit: commit.String(), RefName: want.refName,
+		Revision: want.revision(), Commit: commit.hash.String(), RefName: want.refName, About: commit.about,
 		PathMissing: problem != "", PathProblem: problem, Files: w.files,
 	}, nil
 }

@@ -114,6 +114,14 @@ type Request struct {
 	Limits Limits
 }
 
+// About is what a commit says of itself: text of whoever made it, which has to be sanitized before it is shown.
+type About struct {
+	// Subject is the first line of the message, Author the name of the author without the address: at most 1 KiB each.
+	Subject, Author string
+	// Time is that of the author, in UTC; zero where it is not between 1970 and 9999.
+	Time time.Time
+}
+
 // Result is what a commit holds.
 type Result struct {
 	// Revision is for people: NAME@SHORTSHA, for example main@1a2b3c4, or SHORTSHA alone for a Ref that
@@ -121,6 +129,8 @@ type Result struct {
 	Revision string
 	// Commit is the full SHA-1.
 	Commit string
+	// About is what the commit says of itself; empty where Unchanged.
+	About About
 	// RefName is the full name of the ref that led to the commit, for example refs/heads/main; empty
 	// for a Ref that names a commit.
 	RefName string

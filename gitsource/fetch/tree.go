@@ -55,40 +55,6 @@ func parseTree(data []byte) ([]treeEntry, error) {
 	return entries, nil
 }
 
-// rootTree follows a hash to the commit it stands for, through annotated tags, and to the commit's tree.
-func rootTree(p *pack, hash plumbing.Hash) (commit, tree plumbing.Hash, err error) {
-	for range 10 { // tags of tags
-		if data, ok, err := p.object(hash, plumbing.CommitObject); err != nil {
-			return commit, tree, err
-		} else if ok {
-			tree, ok := headerHash(data, "tree ")
-			if !ok {
-				return commit, tree, errBadObject
-			}
-			return hash, tree, nil
-		}
-		data, ok, err := p.object(hash, plumbing.TagObject)
-		if err != nil || !ok {
-			return commit, tree, errors.Join(err, errNoCommit)
-		}
-		if hash, ok = headerHash(data, "object "); !ok {
-			return commit, tree, errBadObject
-		}
-	}
-	return commit, tree, errBadObject
-}
-
-var errNoCommit = errors.New("the server did not send the commit")
-
-func headerHash(data []byte, key string) (plumbing.Hash, bool) {
-	line, _, _ := bytes.Cut(data, []byte{'\n'})
-	text, ok := strings.CutPrefix(string(line), key)
-	if !ok || !plumbing.IsHash(text) {
-		return plumbing.ZeroHash, false
-	}
-	return plumbing.NewHash(text), true
-}
-
 // walker collects the manifests of one commit.
 type walker struct {
 	ctx     context.Context
