@@ -130,6 +130,7 @@ func (c *connection) session(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	m.session = ctx
 	m.fence = newFence(c.provider.hub, m, &c.provider.held)
 	defer m.close()
 	c.follow(m.line)

@@ -59,11 +59,14 @@ type other struct {
 	gvk   schema.GroupVersionKind
 	scope meta.RESTScope
 	name  string // of the only object that is used; empty for any
+	sub   string // the subresource that is used; empty for the objects themselves
 	// all and confined are what roles have to allow: one for all namespaces, and one for a single namespace.
 	all, confined []string
 }
 
 var others = []other{
+	// What pods of runs have said, for those who ask for it on the hub.
+	{gvk: corev1.SchemeGroupVersion.WithKind("Pod"), scope: meta.RESTScopeNamespace, sub: "log", all: []string{"get"}, confined: []string{"get"}},
 	// Why pods are not created or do not start.
 	{gvk: corev1.SchemeGroupVersion.WithKind("Event"), scope: meta.RESTScopeNamespace, all: []string{"list"}, confined: []string{"list"}},
 	// Namespaces that are missing, and the identity of a namespace where there is no more.
@@ -103,7 +106,9 @@ func restMapper() meta.RESTMapper {
 		m.Add(k.gvk.GroupVersion().WithKind(k.gvk.Kind+"List"), meta.RESTScopeNamespace)
 	}
 	for _, o := range others {
-		m.Add(o.gvk, o.scope)
+		if o.sub == "" {
+			m.Add(o.gvk, o.scope)
+		}
 	}
 	return m
 }

@@ -24,6 +24,9 @@ func rolesOf(confined bool) map[string][]string {
 	}
 	for _, o := range others {
 		key, verbs := o.gvk.Group+"/"+resourceOf(o.gvk), o.all
+		if o.sub != "" {
+			key += "/" + o.sub
+		}
 		if o.name != "" {
 			key += "/" + o.name
 		}

@@ -46,6 +46,7 @@ type Member struct {
 	// UID is the member's identity, Version that of its API server.
 	UID, Version string
 
+	session  context.Context //nolint:containedctx // it ends when the member is no longer connected; nil in tests
 	line     *line
 	http     *http.Client
 	verified atomic.Int64 // the number of dials after which the identity was last checked
