@@ -5,6 +5,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/hack/lab"
@@ -17,7 +19,7 @@ var _ = Describe("The state in one word", func() {
 		w.register(ctx, "b", kubeconfig)
 		state := func(ctx context.Context, name string) v1alpha1.State { return w.get(ctx, name).Status.State }
 		invalid := w.fmc("invalid", nil)
-		invalid.Spec.MiniCluster.Containers = append(invalid.Spec.MiniCluster.Containers, invalid.Spec.MiniCluster.Containers[0])
+		invalid.Spec.MiniCluster.Containers[0].SecurityContext.Privileged = ptr.To(true) // which nobody has allowed
 		Expect(hub.Create(ctx, invalid)).To(Succeed())
 		w.run(ctx, "short", nil)
 		w.run(ctx, "long", held)
@@ -43,7 +45,7 @@ var _ = Describe("The state in one word", func() {
 
 		By("cancelling it, and deleting it while its member is away")
 		w.change(ctx, "long", func(f *v1alpha1.FleetMiniCluster) {
-			f.Annotations[v1alpha1.AnnotationCancel] = f.Status.Runs[0].ID
+			metav1.SetMetaDataAnnotation(&f.ObjectMeta, v1alpha1.AnnotationCancel, f.Status.Runs[0].ID)
 		})
 		Eventually(state).WithArguments(ctx, "long").Should(Equal(v1alpha1.StateCancelled))
 		Expect(proxy.SetMode(lab.Refuse)).To(Succeed())
