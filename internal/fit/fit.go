@@ -116,7 +116,7 @@ func Check(nodes []fleet.Node, g Gang) Result {
 	switch {
 	case total < g.Size:
 		r.Miss = fmt.Sprintf("%d of %d pods fit; %s", total, g.Size, nearest(nodes, counts, g.Pod, excluded))
-	case g.Beside != nil && !besideFits(nodes, counts, total, g):
+	case g.Beside != nil && nodeBeside(nodes, counts, total, g) < 0:
 		r.Miss = fmt.Sprintf("%d of %d pods fit, but not the pod of services beside them; %s", g.Size, g.Size, nearestBeside(nodes, g))
 	default:
 		r.Fits = true
@@ -124,23 +124,27 @@ func Check(nodes []fleet.Node, g Gang) Result {
 	return r
 }
 
-// besideFits says whether some node takes the pod beside the gang and has enough for the gang all the same.
-func besideFits(nodes []fleet.Node, counts []int, total int, g Gang) bool {
+// nodeBeside is the first node that takes the pod beside the gang and has enough for the gang all the same; -1 if none has.
+func nodeBeside(nodes []fleet.Node, counts []int, total int, g Gang) int {
 	for i := range nodes {
 		if g.Beside.refuses(&nodes[i]) != "" || g.Beside.count(nodes[i].Free) == 0 {
 			continue
 		}
-		remaining := 0
-		if g.Pod.refuses(&nodes[i]) == "" {
-			rest := maps.Clone(nodes[i].Free)
-			addTo(rest, g.Beside.Requests, -1)
-			remaining = g.Pod.count(rest)
-		}
-		if total-counts[i]+remaining >= g.Size {
-			return true
+		if total-counts[i]+g.countBeside(&nodes[i]) >= g.Size {
+			return i
 		}
 	}
-	return false
+	return -1
+}
+
+// countBeside is how many pods of the gang fit on a node that the pod beside them is on.
+func (g Gang) countBeside(n *fleet.Node) int {
+	if g.Pod.refuses(n) != "" {
+		return 0
+	}
+	rest := maps.Clone(n.Free)
+	addTo(rest, g.Beside.Requests, -1)
+	return g.Pod.count(rest)
 }
 
 // Holds says whether a gang would fit once everything had ended that ever ends.
@@ -172,29 +176,43 @@ func (g Gang) uses(n *fleet.Node) bool {
 // Reserve takes the room of so many pods from the nodes, as a scheduler might that spreads them, and
 // returns for how many there was none. The nodes' Free must not be shared with anybody.
 func Reserve(nodes []fleet.Node, p Pod, pods int) int {
-	order := make([]int, 0, len(nodes))
 	counts := make([]int, len(nodes))
 	for i := range nodes {
 		if p.refuses(&nodes[i]) == "" {
-			if counts[i] = p.count(nodes[i].Free); counts[i] > 0 {
-				order = append(order, i)
-			}
+			counts[i] = p.count(nodes[i].Free)
+		}
+	}
+	for i, n := range spread(counts, pods) {
+		if n > 0 {
+			addTo(nodes[i].Free, p.Requests, -int64(n))
+			pods -= n
+		}
+	}
+	return pods
+}
+
+// spread lays so many pods on nodes that take as many as counts says, one on each in turn, the one that takes most first.
+func spread(counts []int, pods int) []int {
+	order := make([]int, 0, len(counts))
+	for i, n := range counts {
+		if n > 0 {
+			order = append(order, i)
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return counts[b] - counts[a] })
+	out := make([]int, len(counts))
 	for placed := true; placed && pods > 0; {
 		placed = false
 		for _, i := range order {
-			if pods == 0 || counts[i] == 0 {
+			if pods == 0 || out[i] == counts[i] {
 				continue
 			}
-			addTo(nodes[i].Free, p.Requests, -1)
-			counts[i]--
+			out[i]++
 			pods--
 			placed = true
 		}
 	}
-	return pods
+	return out
 }
 
 // Clone copies nodes so that room can be reserved on the copy.

@@ -21,6 +21,15 @@ type shortage struct {
 
 // nearest tells which node is nearest to taking one more pod, after it has taken as many as fit.
 func nearest(nodes []fleet.Node, counts []int, p Pod, excluded *reasons) string {
+	best := nearestOf(nodes, counts, p)
+	if best == nil {
+		return excluded.none()
+	}
+	return best.String() + excluded.some()
+}
+
+// nearestOf is what the node lacks that is nearest to taking one more pod; nil if none may.
+func nearestOf(nodes []fleet.Node, counts []int, p Pod) *shortage {
 	var best *shortage
 	for i := range nodes {
 		if p.refuses(&nodes[i]) != "" {
@@ -31,16 +40,12 @@ func nearest(nodes []fleet.Node, counts []int, p Pod, excluded *reasons) string 
 			best = &s
 		}
 	}
-	if best == nil {
-		return excluded.none()
-	}
-	return best.String() + excluded.some()
+	return best
 }
 
 // nearestBeside tells which node is nearest to taking the pod beside a gang that would fit without it.
 func nearestBeside(nodes []fleet.Node, g Gang) string {
-	rest := Clone(nodes)
-	Reserve(rest, g.Pod, g.Size)
+	rest := reserved(nodes, g)
 	excluded := newReasons(len(rest))
 	for i := range rest {
 		if why := g.Beside.refuses(&rest[i]); why != "" {
@@ -48,6 +53,13 @@ func nearestBeside(nodes []fleet.Node, g Gang) string {
 		}
 	}
 	return nearest(rest, make([]int, len(rest)), *g.Beside, excluded)
+}
+
+// reserved are nodes on which a gang is laid, without the pod beside it.
+func reserved(nodes []fleet.Node, g Gang) []fleet.Node {
+	rest := Clone(nodes)
+	Reserve(rest, g.Pod, g.Size)
+	return rest
 }
 
 func lack(n *fleet.Node, count int, p Pod) shortage {
@@ -61,12 +73,15 @@ func lack(n *fleet.Node, count int, p Pod) shortage {
 	return s
 }
 
-func (s *shortage) String() string {
+func (s *shortage) String() string { return s.amounts() + " short on " + s.node }
+
+// amounts is what is lacking, for people.
+func (s *shortage) amounts() string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(s.lacks)) {
 		parts = append(parts, Describe(name, s.lacks[name]))
 	}
-	return strings.Join(parts, " and ") + " short on " + s.node
+	return strings.Join(parts, " and ")
 }
 
 // Describe writes an amount for people, rounded up to what they can use: "2.5 CPU", "512Mi memory".

@@ -105,13 +105,16 @@ func AmountsOf(list corev1.ResourceList) Amounts {
 	return out
 }
 
+// IsGPU says whether a resource counts GPUs, of whatever make.
+func IsGPU(name corev1.ResourceName) bool { return strings.HasSuffix(string(name), "/gpu") }
+
 // Node is a node of a member. What its maps and slices hold may be shared, and is not changed.
 type Node struct {
 	Name          string
 	Labels        map[string]string
 	Taints        []corev1.Taint
 	Unschedulable bool
-	// Total is what is allocatable less what pods use that never end by themselves; Free is allocatable less
+	// Allocatable is what pods may request in all. Total is what is allocatable less what pods use that never end by themselves; Free is allocatable less
 	// what all scheduled pods use. Free is negative where more is used than there is.
-	Total, Free Amounts
+	Allocatable, Total, Free Amounts
 }

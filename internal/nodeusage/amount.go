@@ -23,14 +23,12 @@ func (a *amount) add(b amount) {
 func amountOf(list corev1.ResourceList) amount {
 	a := amount{cpu: list.Cpu().MilliValue(), memory: list.Memory().Value()}
 	for name, q := range list {
-		if isGPU(name) {
+		if fleet.IsGPU(name) {
 			a.gpu += q.Value()
 		}
 	}
 	return a
 }
-
-func isGPU(name corev1.ResourceName) bool { return strings.HasSuffix(string(name), "/gpu") }
 
 // usage is what the pods on a node use: all of them, and those of them that stay there.
 type usage struct {
@@ -60,7 +58,7 @@ func (u *usage) add(p *pod, sign int64) {
 func (u *usage) amount() amount {
 	a := amount{cpu: u.all[corev1.ResourceCPU], memory: u.all[corev1.ResourceMemory]}
 	for name, n := range u.all {
-		if isGPU(name) {
+		if fleet.IsGPU(name) {
 			a.gpu += n
 		}
 	}

@@ -58,7 +58,7 @@ func (s *Sums) usedBy(runs []string) map[string]*usage {
 func (s *Sums) rooms(freed map[string]*usage) []fleet.Node {
 	out := make([]fleet.Node, 0, len(s.nodes))
 	for _, n := range s.nodes {
-		r := fleet.Node{Name: n.name, Labels: n.labels, Taints: n.taints, Unschedulable: !n.schedulable, Total: n.total, Free: n.total}
+		r := fleet.Node{Name: n.name, Labels: n.labels, Taints: n.taints, Unschedulable: !n.schedulable, Allocatable: n.total, Total: n.total, Free: n.total}
 		if u := s.used[n.name]; u != nil {
 			r.Total, r.Free = less(n.total, u.fixed), less(n.total, u.all)
 			if f := freed[n.name]; f != nil {

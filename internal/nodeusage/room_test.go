@@ -81,8 +81,9 @@ func TestRoom(t *testing.T) {
 
 	want := fleet.Node{
 		Name: "a", Labels: map[string]string{"disk": "ssd"}, Taints: n.Spec.Taints, Unschedulable: true,
-		Total: fleet.Amounts{"cpu": 3900, "memory": 7 << 30, "pods": 9, "nvidia.com/gpu": 2},
-		Free:  fleet.Amounts{"cpu": 1800, "memory": 5 << 30, "pods": 6, "nvidia.com/gpu": 1},
+		Allocatable: fleet.Amounts{"cpu": 4000, "memory": 8 << 30, "pods": 10, "nvidia.com/gpu": 2},
+		Total:       fleet.Amounts{"cpu": 3900, "memory": 7 << 30, "pods": 9, "nvidia.com/gpu": 2},
+		Free:        fleet.Amounts{"cpu": 1800, "memory": 5 << 30, "pods": 6, "nvidia.com/gpu": 1},
 	}
 	r := s.Room()
 	if diff := cmp.Diff([]fleet.Node{want}, r.Nodes); diff != "" || r.State != Known {
