@@ -70,6 +70,11 @@ const (
 	// neither sets it nor takes it away.
 	AnnotationHold = "minifleet.dev/hold"
 
+	// LabelRequest on a FleetMiniCluster is the hash of the idempotency key that it was started with, in 32 hexadecimal
+	// digits, and AnnotationRequestDigest the hash of what was asked for.
+	LabelRequest            = "minifleet.dev/request"
+	AnnotationRequestDigest = "minifleet.dev/request-digest"
+
 	// AnnotationCancel on a FleetMiniCluster holds the ids of runs to stop, separated by commas. Such a run is
 	// not started again but by a change of the MiniCluster or AnnotationRerunAt.
 	AnnotationCancel = "minifleet.dev/cancel"

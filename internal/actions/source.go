@@ -1,0 +1,76 @@
+package actions
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+)
+
+// Source is the outcome of an action on a GitSource.
+type Source = Outcome[*v1alpha1.GitSource]
+
+func editSource(ctx context.Context, c client.Client, key client.ObjectKey, o Options, change func(*v1alpha1.GitSource) (string, error)) (Source, error) {
+	return edit(ctx, c, func() *v1alpha1.GitSource { return &v1alpha1.GitSource{} }, key, o, change)
+}
+
+// SyncSource asks to read the repository now. The token identifies the request: status.lastHandledReconcileAt has it
+// once that was done.
+func SyncSource(ctx context.Context, c client.Client, key client.ObjectKey, token string, o Options) (Source, error) {
+	return editSource(ctx, c, key, o, func(s *v1alpha1.GitSource) (string, error) {
+		if err := checkToken(token); err != nil {
+			return "", err
+		}
+		if err := notDeleting(s); err != nil {
+			return "", err
+		}
+		if s.Spec.Suspend {
+			return "", &Error{Kind: Conflict, Field: "spec.suspend", Message: "is true: the repository is not read", Remedy: "set it to false"}
+		}
+		annotate(s, v1alpha1.AnnotationReconcileAt, token)
+		return "", nil
+	})
+}
+
+// ApprovePrune has a GitSource delete what the revision no longer declares. The revision is that which the person has
+// seen the question about: if another one is applied by now, nothing is approved.
+func ApprovePrune(ctx context.Context, c client.Client, key client.ObjectKey, revision string, o Options) (Source, error) {
+	return approve(ctx, c, key, revision, v1alpha1.ConditionPruneBlocked, v1alpha1.AnnotationApprovePrune, o)
+}
+
+// ApproveRuns has a GitSource apply what the revision would run anew, on the same terms.
+func ApproveRuns(ctx context.Context, c client.Client, key client.ObjectKey, revision string, o Options) (Source, error) {
+	return approve(ctx, c, key, revision, v1alpha1.ConditionRunsBlocked, v1alpha1.AnnotationApproveRuns, o)
+}
+
+func approve(ctx context.Context, c client.Client, key client.ObjectKey, revision, condition, annotation string, o Options) (Source, error) {
+	return editSource(ctx, c, key, o, func(s *v1alpha1.GitSource) (string, error) {
+		if err := notDeleting(s); err != nil {
+			return "", err
+		}
+		if s.Annotations[annotation] == revision && revision != "" {
+			return "it was approved already", nil
+		}
+		if err := checkApproval(s, revision, condition); err != nil {
+			return "", err
+		}
+		annotate(s, annotation, revision)
+		return "", nil
+	})
+}
+
+func checkApproval(s *v1alpha1.GitSource, revision, condition string) error {
+	if !meta.IsStatusConditionTrue(s.Status.Conditions, condition) {
+		return &Error{Kind: Invalid, Field: "status.conditions[" + condition + "]", Message: "is not True", Remedy: "nothing waits for approval"}
+	}
+	if revision == "" || revision != s.Status.Revision && revision != s.Status.Commit {
+		return &Error{
+			Kind: Conflict, Field: "revision", Message: fmt.Sprintf("%q is not what waits for approval, which is %s", revision, s.Status.Revision),
+			Remedy: "read what that one would do, and approve it if it is meant",
+		}
+	}
+	return nil
+}
