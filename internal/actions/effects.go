@@ -56,7 +56,7 @@ func EffectCancel(f *v1alpha1.FleetMiniCluster, runIDs []string) (string, error)
 	if err := named(f, err); err != nil {
 		return "", err
 	}
-	text := ""
+	var text string
 	if len(runs) == 1 {
 		text = fmt.Sprintf("cancels run %s on %s: %s stopped and it is not started again %s", runs[0].ID, runs[0].Cluster, itsPods(f, runs[0]), untilAsked)
 	} else {
@@ -166,7 +166,7 @@ func EffectScale(f *v1alpha1.FleetMiniCluster, size int32) (string, error) {
 		return "", err
 	}
 	now := max(f.Spec.MiniCluster.Size, 1)
-	text := ""
+	var text string
 	switch {
 	case size == now:
 		return fmt.Sprintf("nothing: the size is %d already", size), nil
