@@ -30,6 +30,7 @@ import (
 	"github.com/minifleet/minifleet/controllers/internal/inflight"
 	"github.com/minifleet/minifleet/controllers/membercluster"
 	"github.com/minifleet/minifleet/gitsource/fetch"
+	"github.com/minifleet/minifleet/internal/queue"
 )
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -59,6 +60,8 @@ type Options struct {
 	IntervalScale float64
 	// Now is the clock.
 	Now func() time.Time
+	// Queue is an empty one, which the controller fills once it leads: for those who tell people who waits. nil makes one.
+	Queue *queue.Queue
 }
 
 func (o *Options) scale() float64 {
@@ -200,7 +203,7 @@ func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, connec
 	fleet := fleetminicluster.New(fleetminicluster.Options{
 		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: provider, FleetID: who.FleetID(), HubUID: who.UID(), Unasked: who.Unasked,
 		Recorder: recorder, Now: o.Now, FollowInterval: o.FollowInterval, InFlight: tracker,
-		Intervals: fleetminicluster.DefaultIntervals().Scale(o.scale()),
+		Queue: o.Queue, Intervals: fleetminicluster.DefaultIntervals().Scale(o.scale()),
 	})
 	if err := fleet.SetUp(mgr, &connections.fleet, o.Workers); err != nil {
 		return fmt.Errorf("setting up the FleetMiniCluster controller: %w", err)

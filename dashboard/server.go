@@ -21,9 +21,11 @@ type Options struct {
 	Cache cache.Cache
 	// Config leads to the hub, for requests with the token of whoever asks.
 	Config *rest.Config
-	// Members are the connections to members, Queue who waits for room there.
+	// Members are the connections to members, Queue who waits for room there: the one that the controller fills.
 	Members *clusters.Provider
 	Queue   *queue.Queue
+	// FleetID is the identity of the fleet.
+	FleetID string
 	// Access says what the person behind a request may see.
 	Access func(context.Context) (Access, error)
 	// Writes lets people ask for something to be done.

@@ -63,6 +63,8 @@ type Options struct {
 	Intervals Intervals
 	// InFlight tracks reconciliations, for the MemberCluster controller.
 	InFlight *inflight.Tracker
+	// Queue is an empty one, for those who tell people who waits; nil makes one.
+	Queue *queue.Queue
 }
 
 // Reconciler reconciles FleetMiniClusters.
@@ -86,8 +88,11 @@ func New(o Options) *Reconciler {
 	if o.Intervals == (Intervals{}) {
 		o.Intervals = DefaultIntervals()
 	}
+	if o.Queue == nil {
+		o.Queue = queue.New()
+	}
 	r := &Reconciler{
-		Options: o, queue: queue.New(), probes: probes.Probes{Intervals: o.Intervals.Probes},
+		Options: o, queue: o.Queue, probes: probes.Probes{Intervals: o.Intervals.Probes},
 		roomChanged: func(string) {}, placeholder: sync.OnceValue(curvesecret.Placeholder),
 	}
 	r.references = &references.Keeper{
