@@ -23,8 +23,8 @@ type Standing struct {
 	Entry
 	// Gang is what it waits for there.
 	Gang fit.Gang
-	// Fit is how that fits in its turn, with what those take who come before and can begin. It is nil for those so far
-	// behind that it was not computed.
+	// Fit is how that fits in its turn, with what those take who come before and can begin. Behind is who waits before it
+	// for the same room, even where it does not fit. It is nil for those so far behind that it was not computed.
 	Fit *Fit
 }
 
@@ -84,14 +84,18 @@ func inTurn(line Line, nodes []fleet.Node, most int) {
 	}
 }
 
+// fitInTurn says how a gang fits, and who comes first that wants the same room, whether or not it fits.
 func fitInTurn(line Line, nodes []fleet.Node, blocked []Entry, gang fit.Gang) *Fit {
 	f := (&View{Member: line.Member, State: line.State, Nodes: nodes}).Check(gang, Rank{})
-	if f.Blocked != "" || line.State != nodeusage.Known {
+	if line.State != nodeusage.Known {
 		return &f
 	}
 	key := firstCompeting(nodes, line.Member, blocked, gang)
 	if i := slices.IndexFunc(blocked, func(e Entry) bool { return e.Key == key }); i >= 0 {
-		f.Blocked, f.Behind = blocked[i].Turn(), key
+		f.Behind = key
+		if f.Fits {
+			f.Blocked = blocked[i].Turn()
+		}
 	}
 	return &f
 }

@@ -43,6 +43,9 @@ func TestLineOfAMember(t *testing.T) {
 		"behind one that does not fit now": {busy(), []queue.Entry{entry("a", 5, 1, gang(8)), entry("b", 0, 2, gang(1))}, []standing{
 			{Name: "a", Pods: 6, Blocked: "6 of 8 pods fit; 1 CPU short on n1"}, {Name: "b", Pods: 1, Blocked: turn, Behind: "a"},
 		}},
+		"behind one, and neither fits": {busy(), []queue.Entry{entry("a", 5, 1, gang(8)), entry("b", 0, 2, gang(7))}, []standing{
+			{Name: "a", Pods: 6, Blocked: "6 of 8 pods fit; 1 CPU short on n1"}, {Name: "b", Pods: 6, Blocked: "6 of 7 pods fit; 1 CPU short on n1", Behind: "a"},
+		}},
 		"who never fits holds nobody up": {two, []queue.Entry{entry("a", 5, 1, gang(99)), entry("b", 0, 2, gang(1))}, []standing{
 			{Name: "a", Pods: 8, Blocked: "8 of 99 pods fit; 1 CPU short on n1; they would not fit either if every run there had ended"}, {Name: "b", Pods: 1},
 		}},

@@ -586,19 +586,25 @@ func backOff(in *Input) (Step, bool) {
 	if !in.Wanted.WillRetry(in.Last) || in.Last.CompletionTime == nil {
 		return Step{}, false
 	}
-	wait := firstBackOff
-	for range in.Last.Attempt {
-		wait = min(2*wait, maxBackOff)
-	}
-	rest := in.Last.CompletionTime.Add(wait).Sub(in.Now)
+	next := RetryTime(in.Last)
+	rest := next.Sub(in.Now)
 	if rest <= 0 {
 		return Step{}, false
 	}
 	return Step{
 		Action: Nothing, Reason: v1alpha1.ReasonRetryWaiting, After: rest,
 		Message: fmt.Sprintf("retry %d of %d at %s", in.Last.Attempt+1, in.Wanted.Retries,
-			in.Last.CompletionTime.Add(wait).UTC().Format(time.TimeOnly+" UTC")),
+			next.UTC().Format(time.TimeOnly+" UTC")),
 	}, true
+}
+
+// RetryTime is when a run that has ended is followed by another one, if it is to be.
+func RetryTime(r *v1alpha1.Run) time.Time {
+	wait := firstBackOff
+	for range r.Attempt {
+		wait = min(2*wait, maxBackOff)
+	}
+	return r.CompletionTime.Add(wait)
 }
 
 func done(in *Input) (Step, bool) {

@@ -62,13 +62,16 @@ type Place struct {
 	Fits      int32      `json:"fits" doc:"How many of its pods have room now, in its turn."`
 	Miss      string     `json:"miss,omitempty" doc:"What is missing, nearest first."`
 	Turn      string     `json:"turn,omitempty" doc:"Why it may not begin though it fits."`
+	Behind    *Ref       `json:"behind,omitempty" doc:"Who comes before it and waits for the same room; both empty for one that the reader may not see."`
 }
 
 // Line is the line for room on a member.
 type Line struct {
 	Member     string     `json:"member"`
 	StaleSince *time.Time `json:"staleSince,omitempty"`
-	Places     []Place    `json:"places"`
+	Places     []Place    `json:"places" doc:"At most 500."`
+	Total      int        `json:"total" doc:"How many stand in it."`
+	Unknown    string     `json:"unknown,omitempty" doc:"Why it is not known what is free there; then everything is taken to fit."`
 }
 
 // Queue is all lines in which somebody waits.
@@ -95,6 +98,7 @@ type GangFit struct {
 	Each    Amount    `json:"each"`
 	Nodes   []NodeFit `json:"nodes" doc:"At most 200: those that take pods, then those that nearly do."`
 	Total   int       `json:"total" doc:"How many nodes the member has."`
+	Beside  string    `json:"beside,omitempty" doc:"What is missing for the pod of services beside them, where they all fit."`
 	Unknown string    `json:"unknown,omitempty" doc:"Why the nodes are not known."`
 }
 
