@@ -18,7 +18,7 @@ var others = []struct {
 		"its room is kept for another MiniCluster, which comes first",
 	},
 	{regexp.MustCompile(`(?:belongs to|is part of) FleetMiniCluster ([^ /:;]+)(?:/[^ :;]*)?`), "belongs to another FleetMiniCluster"},
-	{regexp.MustCompile(`is the copy of ([^ /:;]+)(?:/[^ :;]*)? of the hub`), "is the copy of another object of the hub"},
+	{regexp.MustCompile(`is the copy of ([^ /:;]+)(?:/[^ :;]*)?`), "is the copy of another object"},
 }
 
 // HideOthers takes out of a text of a status who else is named in it that the reader may not see.

@@ -253,7 +253,7 @@ func (w *why) starting() string {
 		if r.State.Ended() {
 			return ""
 		}
-		begun := fmt.Sprintf("Run %s has begun on %s%s", r.ID, c.Name, w.since(r.StartTime))
+		begun := fmt.Sprintf("Run %s was begun on %s%s", r.ID, c.Name, w.when(r.StartTime))
 		switch {
 		case r.SuspendedTime != nil:
 			begun = fmt.Sprintf("Run %s on %s is suspended there since %s", r.ID, c.Name, w.at(r.SuspendedTime.Time))
@@ -486,6 +486,18 @@ func (w *why) since(t *metav1.Time) string {
 	out := " since " + w.at(t.Time)
 	if ago := w.Now.Sub(t.Time); !w.Now.IsZero() && ago > 0 {
 		out += " (" + spell(ago) + ")"
+	}
+	return out
+}
+
+// when is a time and how long ago that is.
+func (w *why) when(t *metav1.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	out := " at " + w.at(t.Time)
+	if ago := w.Now.Sub(t.Time); !w.Now.IsZero() && ago > 0 {
+		out += ", " + spell(ago) + " ago"
 	}
 	return out
 }
