@@ -1,0 +1,125 @@
+package view
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// maxFacet is how many values of a facet are told.
+const maxFacet = 200
+
+// facetKey is a namespaced name as a key, which is joined only once for each.
+type facetKey struct{ namespace, name string }
+
+func (k facetKey) String() string {
+	if k.namespace == "" {
+		return k.name
+	}
+	return k.namespace + "/" + k.name
+}
+
+type counts map[facetKey]int
+
+// list are the most frequent values, then by name.
+func (c counts) list() []Count {
+	out := make([]Count, 0, len(c))
+	for k, n := range maps.All(c) {
+		out = append(out, Count{Value: k.String(), Count: n})
+	}
+	slices.SortFunc(out, func(a, b Count) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Value, b.Value)) })
+	return out[:min(len(out), maxFacet)]
+}
+
+// Select returns those that a filter means, in the order in which they come, and counts by what they can be filtered.
+func Select(entries []*Entry, f Filter) ([]*Entry, Facets) {
+	states, namespaces, sources, members := counts{}, counts{}, counts{}, counts{}
+	out := make([]*Entry, 0, len(entries))
+	for _, e := range entries {
+		terms, state, namespace, source, member := f.holds(e)
+		if !terms {
+			continue
+		}
+		// Each facet is counted without its own filter.
+		if namespace && source && member {
+			states[facetKey{"", e.Row.State}]++
+		}
+		if state && source && member {
+			namespaces[facetKey{"", e.Row.Namespace}]++
+		}
+		if state && namespace && member && e.Row.Source != "" {
+			sources[facetKey{e.Row.Namespace, e.Row.Source}]++
+		}
+		if state && namespace && source {
+			for _, m := range e.Row.Members {
+				members[facetKey{"", m}]++
+			}
+		}
+		if state && namespace && source && member {
+			out = append(out, e)
+		}
+	}
+	return out, Facets{States: states.list(), Namespaces: namespaces.list(), Sources: sources.list(), Members: members.list()}
+}
+
+// attention orders states: what wants attention, then what waits, what runs, what is held, what has ended.
+var attention = map[string]int{
+	"Failed": 0, "Invalid": 0, "Unknown": 0, "Waiting": 1, "Starting": 2, "Running": 2, "Stopping": 2, "Deleting": 2, "Suspended": 3,
+	"Cancelled": 4, "Succeeded": 5,
+}
+
+func byName(a, b *Row) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// orders are what lists can be sorted by. Rows that are equal in it are sorted by namespace and name.
+var orders = map[string]func(a, b *Row) int{
+	"attention": func(a, b *Row) int {
+		return cmp.Or(cmp.Compare(attention[a.State], attention[b.State]), b.Since.Compare(a.Since))
+	},
+	"name":      func(a, b *Row) int { return cmp.Compare(a.Name, b.Name) },
+	"namespace": func(a, b *Row) int { return cmp.Compare(a.Namespace, b.Namespace) },
+	"state":     func(a, b *Row) int { return cmp.Compare(slices.Index(States, a.State), slices.Index(States, b.State)) },
+	"pods":      func(a, b *Row) int { return cmp.Compare(a.Pods.Desired, b.Pods.Desired) },
+	"member":    func(a, b *Row) int { return slices.Compare(a.Members, b.Members) },
+	"commit":    func(a, b *Row) int { return compareCommits(a.Commit, b.Commit) },
+	"since":     func(a, b *Row) int { return a.Since.Compare(b.Since) },
+	"created":   func(a, b *Row) int { return a.Created.Compare(b.Created) },
+}
+
+// compareCommits orders by time, where it is known, and then by revision; what has none comes last.
+func compareCommits(a, b *Commit) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	case a.Time != nil && b.Time != nil:
+		return cmp.Or(a.Time.Compare(*b.Time), cmp.Compare(a.Revision, b.Revision))
+	default:
+		return cmp.Compare(a.Revision, b.Revision)
+	}
+}
+
+// Sort sorts by one of attention, name, namespace, state, pods, member, commit, since and created.
+func Sort(entries []*Entry, by string, descending bool) {
+	order := orders[by]
+	if order == nil {
+		order = orders["attention"]
+	}
+	slices.SortFunc(entries, func(a, b *Entry) int {
+		n := order(&a.Row, &b.Row)
+		if descending {
+			n = -n
+		}
+		return cmp.Or(n, byName(&a.Row, &b.Row))
+	})
+}
+
+// Page is so many of a list from an offset on.
+func Page[T any](list []T, offset, limit int) []T {
+	offset = min(max(offset, 0), len(list))
+	return list[offset:min(len(list), offset+max(limit, 0))]
+}

@@ -1,0 +1,60 @@
+package view
+
+import (
+	"cmp"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/sanitize"
+)
+
+// SourceOf is a GitSource in a list.
+func SourceOf(s *v1alpha1.GitSource) Source {
+	out := Source{
+		Namespace: s.Namespace, Name: s.Name, URL: sanitize.Text(s.Spec.URL, 2048), Path: sanitize.Text(s.Spec.Path, maxText),
+		Ref: refOf(s.Spec.Ref), Reason: "Reconciling", Message: "has not been read yet", Suspended: s.Spec.Suspend,
+		MiniClusters: s.Status.MiniClusters, Problems: s.Status.ProblemCount, Since: s.CreationTimestamp.Time,
+		PruneBlocked: meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionPruneBlocked),
+		RunsBlocked:  meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionRunsBlocked),
+	}
+	if ready := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+		out.Ready, out.Reason, out.Since = ready.Status == metav1.ConditionTrue, ready.Reason, ready.LastTransitionTime.Time
+		out.Message = sanitize.Text(ready.Message, maxText)
+	}
+	c := Context{Commits: CommitsOf(s)}
+	out.Commit = c.commit(s.Status.Revision)
+	if out.Commit != nil && out.Commit.Hash == "" {
+		known := *out.Commit
+		known.Hash = sanitize.Text(s.Status.Commit, 64)
+		out.Commit = &known
+	}
+	return out
+}
+
+func refOf(r *v1alpha1.GitRef) string {
+	if r == nil {
+		return "the default branch"
+	}
+	return sanitize.Text(cmp.Or(r.Branch, r.Tag, r.SemVer, r.Commit), maxName)
+}
+
+// SourceDetailOf is a GitSource with its commits and problems.
+func SourceDetailOf(s *v1alpha1.GitSource) SourceDetail {
+	out := SourceDetail{
+		Source: SourceOf(s), Conditions: conditionsOf(s.Status.Conditions, &Context{}), Commits: []Commit{}, ProblemList: []Problem{},
+		Prune: []string{}, RunsAnew: []string{}, Actions: []Action{},
+	}
+	for i := range s.Status.Commits {
+		out.Commits = append(out.Commits, commitOf(&s.Status.Commits[i]))
+	}
+	for i := range s.Status.Problems {
+		p := &s.Status.Problems[i]
+		out.ProblemList = append(out.ProblemList, Problem{
+			Path: sanitize.Text(p.Path, maxText), Line: p.Line, Object: sanitize.Text(p.Object, maxText),
+			Field: sanitize.Text(p.Field, maxText), Message: sanitize.Text(p.Message, maxText), Warning: p.Warning,
+		})
+	}
+	return out
+}
