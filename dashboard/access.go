@@ -1,6 +1,9 @@
 package dashboard
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Scope is the namespaces that somebody may see something of.
 type Scope interface {
@@ -21,4 +24,15 @@ type Access interface {
 	May(ctx context.Context, verb, resource, namespace, name string) (bool, error)
 	// Recheck fails when the person is not who they were any more: the token has expired, the session has ended.
 	Recheck(ctx context.Context) error
+}
+
+// Person is who is behind a request.
+type Person struct {
+	Name   string
+	Groups []string
+	// Token is what the hub's API server knows the person by. It is sent nowhere else; a function, so that nothing that
+	// prints values shows it.
+	Token func() string
+	// Expires is when the session ends, zero where that is not known.
+	Expires time.Time
 }
