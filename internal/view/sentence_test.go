@@ -199,7 +199,9 @@ var sentenceCases = map[string]struct {
 		"It failed on alpine: the Job failed. It was tried 3 times.",
 	},
 	"its Job was deleted": {
-		object(rollup.Input{Members: []rollup.Member{member(v1alpha1.RunFailed, func(m *rollup.Member) { m.Run.Stop, m.Run.Message = v1alpha1.StopDeleted, "somebody has deleted the Job" })}}), view.WhyParts{},
+		object(rollup.Input{Members: []rollup.Member{member(v1alpha1.RunFailed, func(m *rollup.Member) {
+			m.Run.Stop, m.Run.Message = v1alpha1.StopDeleted, "somebody has deleted the Job"
+		})}}), view.WhyParts{},
 		"It failed on alpine: somebody has deleted the Job. It is not repeated by itself, because somebody has deleted it.",
 	},
 	"cancelled": {
