@@ -3,9 +3,7 @@ package fleetminicluster
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -18,7 +16,6 @@ import (
 	"github.com/minifleet/minifleet/controllers/fleetminicluster/references"
 	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
 	"github.com/minifleet/minifleet/internal/plan"
-	"github.com/minifleet/minifleet/internal/render"
 )
 
 // rendered is what a run needs on a member, in the order in which it is applied.
@@ -120,28 +117,19 @@ func (c *reconciliation) render(t *plan.Target, cert []byte) (*rendered, error) 
 	if err != nil {
 		return nil, err
 	}
-	in := render.Input{
-		Name: fmc.Name, Namespace: t.Namespace, Spec: *spec, Valid: c.decision.Valid, CurveCert: cert,
-		Suspend: c.decision.Wanted.Suspend, Origin: c.origin(fmc),
-	}
-	if run != nil {
-		in.RunID = run.ID
-	}
-	bundle, err := render.Render(in)
+	bundle, err := plan.Rendering{
+		Object: fmc, Namespace: t.Namespace, Spec: spec, Valid: c.decision.Valid, Origin: c.origin(fmc), CurveCert: cert,
+		Suspend: c.decision.Wanted.Suspend, Run: run,
+	}.Objects()
 	if err != nil {
-		return nil, fmt.Errorf("rendering: %w", err)
+		return nil, err
 	}
 	out := &rendered{job: bundle.Job, services: bundle.ServicesPod, support: []client.Object{bundle.Secret, bundle.ConfigMap}}
 	for _, service := range bundle.Services {
 		out.support = append(out.support, service)
 	}
 	if run != nil {
-		out.job.Annotations[v1alpha1.AnnotationRunDigest] = run.Digest
-		out.job.Annotations[v1alpha1.AnnotationSuspended] = strconv.FormatBool(c.decision.Wanted.Suspend)
 		clusters.HoldBack(out.job)
-		if run.RerunAt != "" {
-			out.job.Annotations[v1alpha1.AnnotationRunToken] = run.RerunAt
-		}
 	}
 	return out, nil
 }
