@@ -57,6 +57,9 @@ GINKGO := $(call tool,ginkgo,github.com/onsi/ginkgo/v2)
 RACE_PATTERN := ^$(MODULE)/(clusters|gitsource/fetch)(/|$$)
 HAVE_RACE = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null && echo yes)
 
+# The page needs Node.js 20.19 or later, and npm.
+HAVE_NODE = $(shell command -v npm >/dev/null && node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' 2>/dev/null && echo yes)
+
 ##@ Build
 
 .PHONY: help
@@ -68,8 +71,34 @@ help: ## List the targets.
 all: build bin/testcluster ## Build all programs.
 
 .PHONY: build
-build: ## Build bin/minifleet.
+build: $(if $(HAVE_NODE),web,web-note) ## Build bin/minifleet, with the page where Node.js is.
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(MODULE)/internal/version.version=$(VERSION)' -o bin/minifleet .
+
+# The page. Real files, so that nothing is built again unless these have changed.
+WEB := dashboard/web
+WEB_INPUTS = $(WEB)/index.html $(WEB)/vite.config.ts $(WEB)/tsconfig.json $(shell find $(WEB)/src $(WEB)/public $(WEB)/dev -type f)
+
+.PHONY: web
+web: $(WEB)/dist/index.html ## Build the page into dashboard/web/dist.
+
+# What npm ci has installed, it notes there.
+$(WEB)/node_modules/.package-lock.json: $(WEB)/package.json $(WEB)/package-lock.json
+	cd $(WEB) && npm ci --no-audit --no-fund && touch node_modules/.package-lock.json
+
+$(WEB)/dist/index.html: $(WEB)/node_modules/.package-lock.json $(WEB_INPUTS)
+	cd $(WEB) && npm run --silent build -- --logLevel warn
+
+.PHONY: web-note
+web-note:
+	@echo "Node.js 20 or later is not installed: bin/minifleet is built without the page"
+
+.PHONY: web-test
+web-test: $(WEB)/node_modules/.package-lock.json ## Run the tests of the page, and check its types.
+	cd $(WEB) && npm run --silent check && npm run --silent test
+
+.PHONY: web-size
+web-size: web ## Check that no view of the page is too large.
+	cd $(WEB) && npm run --silent size
 
 # Real files, so that nothing is built again unless these have changed.
 bin/testcluster: $(wildcard hack/testcluster/*) ## Build the test-cluster program; the first time takes minutes.
@@ -84,14 +113,16 @@ docker-build: ## Build the image IMG with docker.
 .PHONY: clean
 clean: ## Remove what was built.
 	rm -rf bin dist
+	find $(WEB)/dist -mindepth 1 ! -name placeholder.txt -delete
 
 ##@ Change
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Write deep copies, CRDs and the controller's role anew.
+generate: $(CONTROLLER_GEN) $(if $(HAVE_NODE),$(WEB)/node_modules/.package-lock.json) ## Write deep copies, CRDs, the controller's role and the types of the page's client anew.
 	$(CONTROLLER_GEN) object paths=./api/...
 	$(CONTROLLER_GEN) crd paths=./api/v1alpha1/... output:crd:dir=config/crd/bases
 	$(CONTROLLER_GEN) rbac:roleName=controller-manager paths=./controllers/... paths=./clusters/... output:rbac:dir=config/rbac
+	$(if $(HAVE_NODE),cd $(WEB) && npm run --silent generate,@echo "Node.js is not installed: the types of the page's client are not generated")
 
 .PHONY: fmt
 fmt: ## Format the Go files.

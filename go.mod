@@ -2,6 +2,9 @@ module github.com/minifleet/minifleet
 
 go 1.26.3
 
+// Packages of npm now and then hold Go files.
+ignore ./dashboard/web/node_modules
+
 require (
 	github.com/Masterminds/semver/v3 v3.5.0
 	github.com/coreos/go-oidc/v3 v3.21.0

@@ -1,0 +1,153 @@
+import { effect, signal, useComputed } from "@preact/signals";
+import type { ComponentType } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { count } from "../data/format";
+import { summary } from "../data/live";
+import { lost, session, state } from "../data/session";
+import { isNav, routes, type NavRoute } from "../routes";
+import { Dialog } from "../ui/dialog";
+import { Icon } from "../ui/icons";
+import { Live } from "../ui/live";
+import { Disconnected, Empty, Forbidden, Loading } from "../ui/messages";
+import { announce, Toasts } from "../ui/toast";
+import { shortcuts } from "./keyboard";
+import { match, path, type Match, type RouteProps } from "./router";
+import { nextTheme, theme } from "./theme";
+
+interface Shown {
+  match: Match | undefined;
+  view: ComponentType<RouteProps> | null;
+  /** Its code could not be loaded, most likely because the server has another version now. */
+  failed: boolean;
+}
+
+const shown = signal<Shown>({ match: undefined, view: null, failed: false });
+
+/** Load the code of a view when its path is shown; what was shown before stays until then. */
+effect(() => {
+  const found = match(routes, path.value);
+  const before = shown.peek();
+  if (found && before.match?.route === found.route && before.view) {
+    shown.value = { ...before, match: found };
+    return;
+  }
+  if (!found) {
+    shown.value = { match: undefined, view: null, failed: false };
+    return;
+  }
+  const mine = path.value;
+  found.route.load().then(
+    (module) => path.peek() === mine && (shown.value = { match: found, view: module.default, failed: false }),
+    () => path.peek() === mine && (shown.value = { match: found, view: null, failed: true }),
+  );
+  if (!before.view) shown.value = { match: found, view: null, failed: false };
+});
+
+/** Shell is the navigation with the view of the path beside it. */
+export function Shell() {
+  return (
+    <>
+      <a class="skip button" href="#main" onClick={(event) => {
+        event.preventDefault();
+        document.getElementById("main")?.focus();
+      }}>Skip to content</a>
+      <div class="shell">
+        <Navigation />
+        <main id="main" class="main" tabIndex={-1}>
+          <Fenced />
+          <Disconnected />
+          <View />
+        </main>
+      </div>
+      {shortcuts.value ? <Shortcuts /> : null}
+      <Toasts />
+    </>
+  );
+}
+
+function View() {
+  const { match: found, view: Component, failed } = shown.value;
+  const title = found ? found.route.title(found.params) : "Not found";
+  const first = useRef(true);
+  const key = found ? `${found.route.path} ${Object.values(found.params).join(" ")}` : "";
+  useEffect(() => {
+    document.title = `${title} · MiniFleet`;
+    if (first.current) {
+      first.current = false;
+      return;
+    }
+    // The heading of the new view takes the focus, so that keys and screen readers begin there.
+    const heading = document.querySelector<HTMLElement>("#main h1") ?? document.getElementById("main");
+    heading?.setAttribute("tabindex", "-1");
+    heading?.focus({ preventScroll: true });
+    announce(title);
+  }, [key, Component]);
+
+  if (state.value === "forbidden") return <Forbidden what="this fleet" absent={false} />;
+  if (failed) {
+    return <Empty title="This view could not be loaded" actions={<button type="button" onClick={() => location.reload()}>Load the page again</button>}>The server may run another version by now.</Empty>;
+  }
+  if (!found) return <Empty title="There is no such page" actions={<a href="/">Go to the fleet</a>} />;
+  if (!Component) return <div class="view-body"><Loading what={title} /></div>;
+  return <Component key={key} params={found.params} />;
+}
+
+function Navigation() {
+  return (
+    <nav class="nav" aria-label="Views">
+      <a class="brand" href="/" aria-label="MiniFleet">
+        <svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true"><path d="M1.5 13V3l4 6L8 3l2.5 6 4-6v10" fill="none" stroke="currentColor" stroke-width="2" stroke-linejoin="round" stroke-linecap="round" /></svg>
+        <span>MiniFleet</span>
+      </a>
+      <ul>{routes.filter(isNav).map((route) => <li key={route.path}><NavLink route={route} /></li>)}</ul>
+      <div class="nav-foot">
+        <Live />
+        <span class="who dim clip" title={session.value?.name}>{session.value?.name}</span>
+        <div class="bar">
+          <button type="button" class="plain" aria-label={`Colours: ${theme.value}`} title={`Colours: ${theme.value}`} onClick={nextTheme}><Icon name={theme.value === "auto" ? "auto" : theme.value === "dark" ? "moon" : "sun"} /></button>
+          <button type="button" class="plain" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" onClick={() => (shortcuts.value = true)}><Icon name="keyboard" /></button>
+          <button type="button" class="plain" aria-label="Log out" title="Log out" onClick={() => void logout()}><Icon name="logout" /></button>
+        </div>
+      </div>
+    </nav>
+  );
+}
+
+function NavLink({ route }: { route: NavRoute }) {
+  const number = useComputed(() => {
+    const all = summary.value;
+    if (!all || !route.count) return "";
+    const of = all[route.count];
+    return of === undefined ? "" : count(typeof of === "number" ? of : of.total);
+  });
+  const here = route.path === "/" ? path.value === "/" || path.value.startsWith("/miniclusters/") : path.value === route.path || path.value.startsWith(`${route.path}/`);
+  return <a href={route.path} aria-current={here ? "page" : undefined} aria-keyshortcuts={`g ${route.key}`}><Icon name={route.icon} /><span>{route.nav}</span><span class="num">{number}</span></a>;
+}
+
+function Fenced() {
+  const why = summary.value?.fenced;
+  return why ? <p class="banner unk" role="alert"><b>This hub does nothing.</b><span>{why}</span></p> : null;
+}
+
+async function logout(): Promise<void> {
+  await fetch("/api/v1/logout", { method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json" }, body: "{}" }).catch(() => undefined);
+  lost("login");
+}
+
+function Shortcuts() {
+  const list: [string[], string][] = [
+    ...routes.filter(isNav).map((r): [string[], string] => [["g", r.key], `Go to ${r.nav}`]),
+    [["/"], "Search"],
+    [["j"], "Next row (also ↓)"],
+    [["k"], "Row before (also ↑)"],
+    [["Enter"], "Open the row"],
+    [["Esc"], "Close a list or a dialog, empty the search"],
+    [["?"], "These shortcuts"],
+  ];
+  const close = () => (shortcuts.value = false);
+  return (
+    <Dialog title="Keyboard shortcuts" close={close} actions={<button type="button" onClick={close}>Close</button>}>
+      <dl class="shortcuts">{list.map(([keys, what]) => <><dt key={what}>{keys.map((k) => <kbd key={k}>{k}</kbd>)}</dt><dd>{what}</dd></>)}</dl>
+    </Dialog>
+  );
+}

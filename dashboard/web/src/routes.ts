@@ -1,0 +1,19 @@
+import type { Route } from "./app/router";
+import type { IconName } from "./ui/icons";
+
+/** Entry of the navigation. */
+export interface NavRoute extends Route {
+  nav: string;
+  icon: IconName;
+  /** Key after g that goes there. */
+  key: string;
+  /** How many there are, beside the name; read from the summary. */
+  count?: "miniClusters" | "queue" | "members" | "sources";
+}
+
+/** Views, each a chunk of its own: one line here and one folder below views. Entries with nav are in the navigation, in order. */
+export const routes: (Route | NavRoute)[] = [
+  { path: "/", title: () => "Fleet", nav: "Fleet", icon: "fleet", key: "f", count: "miniClusters", load: () => import("./views/fleet/view") },
+];
+
+export const isNav = (route: Route | NavRoute): route is NavRoute => "nav" in route;

@@ -1,0 +1,21 @@
+import { computed, useComputed } from "@preact/signals";
+import { now } from "../data/clock";
+import { age } from "../data/format";
+import { stale, stream } from "../data/live";
+
+const title = {
+  connecting: "Connecting to the server",
+  live: "Changes are shown as they happen",
+  polling: "No stream can be had from the server, so it is asked every 3 s",
+  disconnected: "The server was not heard from for some time",
+  ended: "The server has ended the session",
+} as const;
+
+const kind = computed(() => (stale.value ? "disconnected" : stream.status.value));
+
+/** Live says how fresh the page is. */
+export function Live() {
+  const since = useComputed(() => (stream.heard.value ? age(now.value - stream.heard.value) : ""));
+  const word = { connecting: "Connecting", live: "Live", polling: "Polling", disconnected: "Disconnected", ended: "Ended" }[kind.value];
+  return <span class={`live ${kind.value}`} title={title[kind.value]}><i aria-hidden="true" /><span>{word}</span>{kind.value === "disconnected" ? <span class="num"> · {since}</span> : null}</span>;
+}
