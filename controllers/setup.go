@@ -60,8 +60,17 @@ type Options struct {
 	IntervalScale float64
 	// Now is the clock.
 	Now func() time.Time
-	// Queue is an empty one, which the controller fills once it leads: for those who tell people who waits. nil makes one.
+}
+
+// Manager runs all controllers. What else it has is for those who tell people of it; it is filled once this manager leads.
+type Manager struct {
+	mcmanager.Manager
+	// Members are the connections to members.
+	Members *clusters.Provider
+	// Queue is who has reserved room on members, and who waits for some.
 	Queue *queue.Queue
+	// FleetID is the identity of the fleet.
+	FleetID string
 }
 
 func (o *Options) scale() float64 {
@@ -84,7 +93,7 @@ func NewScheme() (*runtime.Scheme, error) {
 }
 
 // NewManager connects to the hub and sets all controllers up. The manager is not started.
-func NewManager(ctx context.Context, cfg *rest.Config, o Options) (mcmanager.Manager, error) {
+func NewManager(ctx context.Context, cfg *rest.Config, o Options) (*Manager, error) {
 	scheme, err := NewScheme()
 	if err != nil {
 		return nil, err
@@ -111,10 +120,11 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (mcmanager.Man
 		return nil, err
 	}
 	provider.SetHub(who)
-	if err := setUpControllers(mgr, provider, connections, who, o); err != nil {
+	m := &Manager{Manager: mgr, Members: provider, Queue: queue.New(), FleetID: who.FleetID()}
+	if err := setUpControllers(m, connections, who, o); err != nil {
 		return nil, err
 	}
-	return mgr, errors.Join(local.AddHealthzCheck("ping", healthz.Ping), local.AddReadyzCheck("caches", cachesFilled(local.GetCache())))
+	return m, errors.Join(local.AddHealthzCheck("ping", healthz.Ping), local.AddReadyzCheck("caches", cachesFilled(local.GetCache())))
 }
 
 // cachesFilled is ready when the hub's objects have been read, whether or not this manager leads.
@@ -186,12 +196,12 @@ func (n *notifiers) notifyAll(hub client.Reader) {
 	}
 }
 
-func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, connections *notifiers, who *identity.Identity, o Options) error {
+func setUpControllers(mgr *Manager, connections *notifiers, who *identity.Identity, o Options) error {
 	local := mgr.GetLocalManager()
 	recorder := local.GetEventRecorder("minifleet")
 	tracker := &inflight.Tracker{}
 	members := &membercluster.Reconciler{
-		Client: local.GetClient(), Cache: local.GetCache(), APIReader: local.GetAPIReader(), Provider: provider, Namespace: o.Namespace,
+		Client: local.GetClient(), Cache: local.GetCache(), APIReader: local.GetAPIReader(), Provider: mgr.Members, Namespace: o.Namespace,
 		FleetID: who.FleetID(), Identity: who, Recorder: recorder, Now: o.Now, InFlight: tracker, Intervals: membercluster.DefaultIntervals().Scale(o.scale()),
 	}
 	if err := members.SetUp(local, &connections.members); err != nil {
@@ -201,9 +211,9 @@ func setUpControllers(mgr mcmanager.Manager, provider *clusters.Provider, connec
 		return fmt.Errorf("watching Jobs on members: %w", err)
 	}
 	fleet := fleetminicluster.New(fleetminicluster.Options{
-		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: provider, FleetID: who.FleetID(), HubUID: who.UID(), Unasked: who.Unasked,
+		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: mgr.Members, FleetID: who.FleetID(), HubUID: who.UID(), Unasked: who.Unasked,
 		Recorder: recorder, Now: o.Now, FollowInterval: o.FollowInterval, InFlight: tracker,
-		Queue: o.Queue, Intervals: fleetminicluster.DefaultIntervals().Scale(o.scale()),
+		Queue: mgr.Queue, Intervals: fleetminicluster.DefaultIntervals().Scale(o.scale()),
 	})
 	if err := fleet.SetUp(mgr, &connections.fleet, o.Workers); err != nil {
 		return fmt.Errorf("setting up the FleetMiniCluster controller: %w", err)

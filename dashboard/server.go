@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/dashboard/auth"
 	"github.com/minifleet/minifleet/dashboard/store"
 	"github.com/minifleet/minifleet/internal/queue"
 )
@@ -35,6 +36,9 @@ type Options struct {
 	Queue   *queue.Queue
 	// FleetID is the identity of the fleet.
 	FleetID string
+	// Auth knows who is behind a request, and asks the hub what they may see. It is what Access and Person stand for where
+	// these are nil.
+	Auth *auth.Auth
 	// Access says what the person behind a request may see, and Person who that is.
 	Access func(context.Context) (Access, error)
 	Person func(context.Context) (Person, error)
@@ -60,7 +64,21 @@ type Server struct {
 // New returns a server that answers 503 until it is started and its cache is filled.
 func New(o Options) *Server {
 	o.Stream.setDefaults()
-	return &Server{o: o, store: store.New(rand.Text(), store.DefaultLog), streams: newStreams(o.Stream)}
+	s := &Server{o: o, store: store.New(rand.Text(), store.DefaultLog), streams: newStreams(o.Stream)}
+	if o.Access == nil {
+		p := people{o.Auth, s.store.Namespaces}
+		s.o.Access, s.o.Person = p.access, p.person
+	}
+	return s
+}
+
+// Site is everything that browsers see: the page, the login and, for those who have logged in, the API.
+func (s *Server) Site(page http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	s.o.Auth.Routes(mux)
+	mux.Handle("/api/", s.o.Auth.Authenticate(s.Handler()))
+	mux.Handle("/", page)
+	return s.o.Auth.Protect(mux)
 }
 
 // Handler answers requests below /api/v1/. Who asks has to be known by then: Options.Access and Options.Person take it

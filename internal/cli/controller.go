@@ -89,6 +89,11 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if f.dashboard.on() {
+		if err := f.dashboard.serve(mgr, cfg, f.options.Namespace); err != nil {
+			return err
+		}
+	}
 	ctrl.Log.Info("starting", "version", version.String(), "namespace", f.options.Namespace)
 	return mgr.Start(ctx)
 }

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/controllers"
+	"github.com/minifleet/minifleet/dashboard"
+	"github.com/minifleet/minifleet/dashboard/auth"
+	"github.com/minifleet/minifleet/dashboard/web"
+	"github.com/minifleet/minifleet/internal/version"
+)
+
+// serve has a manager serve the dashboard for as long as it leads.
+func (f *dashboardFlags) serve(mgr *controllers.Manager, cfg *rest.Config, namespace string) error {
+	local := mgr.GetLocalManager()
+	log := local.GetLogger().WithName("dashboard")
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1 // a review that waits here would be denied
+	cfg.UserAgent = "minifleet"
+	hub, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	issuer, err := f.oidc.options(f.url)
+	if err != nil {
+		return invalid{err}
+	}
+	who, err := auth.New(auth.Options{Reviews: auth.ReviewsOf(hub), Now: time.Now, Log: log, OIDC: issuer})
+	if err != nil {
+		return err
+	}
+	server := dashboard.New(dashboard.Options{
+		Hub: local.GetClient(), Cache: local.GetCache(), Config: cfg, Members: mgr.Members, Queue: mgr.Queue, FleetID: mgr.FleetID,
+		Auth: who, Writes: f.writes, Version: version.String(), Now: time.Now, Log: log,
+	})
+	listener := &dashboard.Listener{
+		Address: f.address, CertFile: f.certFile, KeyFile: f.keyFile, Handler: server.Site(web.Handler()), Log: log,
+	}
+	if f.endpointSlice != "" {
+		announcement, err := f.announcement(local.GetHTTPClient(), cfg, client.ObjectKey{Namespace: namespace, Name: f.endpointSlice})
+		if err != nil {
+			return err
+		}
+		announcement.Log = log
+		listener.Announce = announcement.Run
+	}
+	return errors.Join(local.Add(server), local.Add(listener))
+}
+
+func (f *dashboardFlags) announcement(http *http.Client, cfg *rest.Config, slice client.ObjectKey) (*dashboard.Announcement, error) {
+	_, port, err := net.SplitHostPort(f.address)
+	if err != nil {
+		return nil, err
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, invalid{fmt.Errorf("--dashboard-endpoint-slice: --dashboard-bind-address %q has no port number", f.address)}
+	}
+	scheme, err := controllers.NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	direct, err := client.New(cfg, client.Options{HTTPClient: http, Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	return &dashboard.Announcement{Client: direct, Slice: slice, IP: f.podIP, Port: int32(number)}, nil
+}
+
+// options are those of the issuer, nil for none. The files that they name are read.
+func (f *oidcFlags) options(origin string) (*auth.OIDCOptions, error) {
+	if f.issuer == "" {
+		return nil, nil
+	}
+	o := &auth.OIDCOptions{
+		Name: f.name, IssuerURL: f.issuer, ClientID: f.clientID, Scopes: f.scopes,
+		RedirectURL: strings.TrimSuffix(origin, "/") + "/auth/callback",
+	}
+	if f.clientSecretFile != "" {
+		secret, err := os.ReadFile(f.clientSecretFile)
+		if err != nil {
+			return nil, fmt.Errorf("--dashboard-oidc-client-secret-file: %w", err)
+		}
+		o.ClientSecret = strings.TrimSpace(string(secret))
+	}
+	if f.caFile != "" {
+		pem, err := os.ReadFile(f.caFile)
+		if err != nil {
+			return nil, fmt.Errorf("--dashboard-oidc-ca-file: %w", err)
+		}
+		o.RootCAs = x509.NewCertPool()
+		if !o.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--dashboard-oidc-ca-file: %s holds no certificate", f.caFile)
+		}
+	}
+	return o, nil
+}
