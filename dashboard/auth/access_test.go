@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -277,17 +278,58 @@ func TestSameQuestionIsAskedOnce(t *testing.T) {
 	}
 }
 
-// The one whose request started the review goes away; the others still get its answer.
-func TestAskerGoesAway(t *testing.T) {
-	w := newWorld(t)
-	w.reviews.SetAllow(allowIn("a"))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if got, err := w.Allowed(ctx, annPerson, in("a")); got || !errors.Is(err, auth.ErrUnavailable) {
-		t.Errorf("got %v, %v", got, err)
+// odd answers as no test's API server does by itself, when it is let.
+type odd struct {
+	auth.Reviews
+	asked, answer chan struct{}
+}
+
+func (o odd) ReviewToken(context.Context, string) (authenticationv1.TokenReviewStatus, error) {
+	return authenticationv1.TokenReviewStatus{User: ann}, nil
+}
+
+func (o odd) ReviewAccess(
+	ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec,
+) (authorizationv1.SubjectAccessReviewStatus, error) {
+	if o.asked != nil {
+		o.asked <- struct{}{}
+		<-o.answer
 	}
+	return authorizationv1.SubjectAccessReviewStatus{Allowed: true, Denied: spec.ResourceAttributes.Namespace == "denied"}, ctx.Err()
+}
+
+func TestOddAnswers(t *testing.T) {
+	w := newWorld(t, func(o *auth.Options) { o.Reviews = odd{} })
+	if got, err := w.Allowed(t.Context(), annPerson, in("denied")); got || err != nil {
+		t.Errorf("allowed and denied: got %v, %v", got, err)
+	}
+	wantProblem(t, w.get(bearer(annToken)), 401)
+}
+
+// The one whose request started the review disconnects; the others still get its answer.
+func TestAskerDisconnects(t *testing.T) {
+	reviews := odd{asked: make(chan struct{}, 1), answer: make(chan struct{})}
+	w := newWorld(t, func(o *auth.Options) { o.Reviews, o.ReviewTimeout = reviews, 500*time.Millisecond })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := w.Allowed(ctx, annPerson, in("a"))
+		done <- err
+	}()
+	<-reviews.asked
+	cancel()
+	if err := <-done; !errors.Is(err, auth.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	close(reviews.answer)
 	if got, err := w.Allowed(t.Context(), annPerson, in("a")); !got || err != nil {
 		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := w.Allowed(ctx, annPerson, in("b")); got || !errors.Is(err, auth.ErrUnavailable) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got := len(reviews.asked); got != 0 {
+		t.Errorf("%d more reviews", got)
 	}
 	if got := w.logged.String(); got != "" {
 		t.Errorf("logged %s", got)
