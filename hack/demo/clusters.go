@@ -51,7 +51,15 @@ var members = []member{
 func clusterSpecs() []lab.ClusterSpec {
 	specs := []lab.ClusterSpec{{Name: hubName, Controllers: true}}
 	for _, m := range members {
-		specs = append(specs, lab.ClusterSpec{Name: m.name, Nodes: m.nodes, PodSeconds: m.podSeconds})
+		specs = append(specs, lab.ClusterSpec{Name: m.name, Nodes: m.nodes, PodSeconds: m.podSeconds, Logs: true})
 	}
 	return specs
+}
+
+// podLog is what the logs of pods on a member say: nothing runs in pods that KWOK plays.
+func podLog(member string) []string {
+	return []string{
+		"This is the log of every pod on " + member + ": its nodes are played by KWOK, and run nothing.",
+		"On a real member this is what Flux and the application print.",
+	}
 }

@@ -21,6 +21,8 @@ func (l layout) pids() string              { return l.in("pids") }
 func (l layout) logs() string              { return l.in("logs") }
 func (l layout) hub() string               { return l.in("hub.kubeconfig") }
 func (l layout) member(name string) string { return l.in("members", name+".kubeconfig") }
+func (l layout) dashboard() string         { return l.in("dashboard") }
+func (l layout) token() string             { return l.in("token") }
 func (l layout) clone() string             { return l.in("fleet") }
 func (l layout) commands() string          { return l.in("commands.json") }
 

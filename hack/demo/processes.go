@@ -29,30 +29,31 @@ func process(at layout, name, path string, args ...string) *lab.Process {
 }
 
 // startController starts the controller, under a supervisor that starts it again when it ends, and waits until it
-// answers. The process is the supervisor.
-func startController(ctx context.Context, at layout) (*lab.Process, error) {
+// answers. The process is the supervisor; the URL is that of the dashboard.
+func startController(ctx context.Context, at layout) (p *lab.Process, dashboard string, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	addresses := make([]string, 2)
+	addresses := make([]string, 3)
 	for i := range addresses {
 		address, err := lab.FreeAddress()
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		addresses[i] = address
 	}
-	p := process(at, supervisorName, self, superviseCommand, controllerName, at.bin("minifleet"), "controller",
+	p = process(at, supervisorName, self, superviseCommand, controllerName, at.bin("minifleet"), "controller",
 		"--kubeconfig", at.hub(), "--namespace", systemNamespace,
-		"--metrics-bind-address", addresses[0], "--health-probe-bind-address", addresses[1])
+		"--metrics-bind-address", addresses[0], "--health-probe-bind-address", addresses[1],
+		"--dashboard-bind-address", addresses[2], "--dashboard-writes")
 	if err := start(p); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if err := await(ctx, p, func() bool { return answers(ctx, "http://"+addresses[1]+"/healthz") }); err != nil {
-		return p, fmt.Errorf("%w\n%s", err, controllerLog(at))
+		return p, "", fmt.Errorf("%w\n%s", err, controllerLog(at))
 	}
-	return p, nil
+	return p, "http://" + addresses[2], nil
 }
 
 // controllerLog is the end of the controller's log, however often it was started.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,6 +63,12 @@ func runUp(ctx context.Context, at layout, args []string, out io.Writer) error {
 	}
 	u.say("")
 	u.say("%s", nextSteps(kubectlName(at)))
+	u.say("")
+	u.say("The dashboard: %s%s", u.dashboard, pageMissing(ctx, u.dashboard))
+	u.say("Log in with the token in .demo/token, which lets you do everything with MiniFleet's objects here:")
+	if token, tokenErr := os.ReadFile(at.token()); tokenErr == nil {
+		u.say("%s", strings.TrimSpace(string(token)))
+	}
 	return err
 }
 
@@ -86,6 +93,7 @@ type up struct {
 	lab        *lab.Lab
 	hub        client.Client
 	supervisor *lab.Process // of the controller
+	dashboard  string       // its URL
 	git        *lab.Process
 	gitURL     string
 }
@@ -105,7 +113,7 @@ func (u *up) all(ctx context.Context) ([]string, error) {
 	}
 	// Members connect while the Git server is built.
 	for _, do := range []func(context.Context) error{
-		u.startClusters, u.prepareHub, u.startController, u.registerMembers, u.serveGit, u.awaitMembers, u.declareFleet,
+		u.startClusters, u.prepareHub, u.startController, u.registerMembers, u.serveGit, u.awaitMembers, u.declareFleet, u.openDashboard,
 	} {
 		if err := do(ctx); err != nil {
 			return nil, err
@@ -133,6 +141,9 @@ func (u *up) startClusters(ctx context.Context) error {
 		return err
 	}
 	for _, m := range members {
+		if err := u.lab.Cluster(m.name).WriteLog(podLog(m.name)...); err != nil {
+			return err
+		}
 		if err := os.WriteFile(u.at.member(m.name), u.lab.Cluster(m.name).Kubeconfig(), 0o600); err != nil {
 			return err
 		}
@@ -158,7 +169,7 @@ func (u *up) prepareHub(ctx context.Context) error {
 
 func (u *up) startController(ctx context.Context) error {
 	var err error
-	if u.supervisor, err = startController(ctx, u.at); err != nil {
+	if u.supervisor, u.dashboard, err = startController(ctx, u.at); err != nil {
 		return err
 	}
 	u.step("the controller runs")
