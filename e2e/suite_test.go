@@ -30,6 +30,8 @@ var (
 	members    = map[string]client.Client{}
 	git        *lab.GitServer
 	controller *lab.Process
+	// dashboardURL is where the controller serves the dashboard.
+	dashboardURL string
 	workDir    string
 )
 
@@ -55,7 +57,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 
 	specs := []lab.ClusterSpec{{Name: "hub", Controllers: true}}
 	for _, name := range []string{"alpine", "basalt", "cinder"} {
-		specs = append(specs, lab.ClusterSpec{Name: name, PodSeconds: 3, Nodes: []lab.Node{
+		specs = append(specs, lab.ClusterSpec{Name: name, PodSeconds: 3, Logs: true, Nodes: []lab.Node{
 			{Name: name + "-0", CPU: "64", Memory: "256Gi"}, {Name: name + "-1", CPU: "32", Memory: "128Gi"},
 		}})
 	}
@@ -82,7 +84,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	// With the rights that it is deployed with, and no others.
 	config := filepath.Join(workDir, "hub.kubeconfig")
 	Expect(os.WriteFile(config, restricted(fleet.Cluster("hub"), filepath.Join("config", "rbac"),
-		"namespace: "+managerNamespace+"\nnamePrefix: minifleet-\n", hubAccount), 0o600)).To(Succeed())
+		hubSettings, hubAccount), 0o600)).To(Succeed())
+	restricted(fleet.Cluster("hub"), filepath.Join("config", "dashboard", "rbac"), hubSettings, hubAccount)
 	startController(filepath.Join(root, "bin", "minifleet"), config)
 	Eventually(func(g Gomega) {
 		for name := range memberLabels {
@@ -139,6 +142,8 @@ var _ = ReportAfterEach(func(report SpecReport) {
 const (
 	hubAccount    = "system:serviceaccount:" + managerNamespace + ":minifleet-controller-manager"
 	memberAccount = "system:serviceaccount:minifleet-member:minifleet-member"
+	// hubSettings are those of config/default.
+	hubSettings = "namespace: " + managerNamespace + "\nnamePrefix: minifleet-\n"
 )
 
 // restricted applies manifests of this repository to a cluster and returns the kubeconfig of an account that they
@@ -192,11 +197,14 @@ func register(ctx context.Context, name string, labels map[string]string, kubeco
 func startController(binary, kubeconfig string) {
 	GinkgoHelper()
 	Expect(binary).To(BeAnExistingFile(), "build it with `make build`")
+	address, err := lab.FreeAddress()
+	Expect(err).NotTo(HaveOccurred())
+	dashboardURL = "http://" + address
 	controller = &lab.Process{
 		Name: "controller", Path: binary,
 		Args: []string{"controller", "--kubeconfig", kubeconfig, "--namespace", managerNamespace,
 			"--leader-elect=false", "--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--log-level", "debug",
-			"--interval-scale", "0.2"},
+			"--interval-scale", "0.2", "--dashboard-bind-address", address, "--dashboard-writes"},
 		// Silence is noticed within 4 seconds, not 15.
 		Env:     []string{"HTTP2_READ_IDLE_TIMEOUT_SECONDS=2", "HTTP2_PING_TIMEOUT_SECONDS=2"},
 		PidsDir: filepath.Join(workDir, "pids"), LogsDir: filepath.Join(workDir, "logs"),

@@ -764,6 +764,8 @@ export interface components {
             states: components["schemas"]["Count"][];
         };
         GangFit: {
+            /** @description What is missing for the pod of services beside them, where they all fit. */
+            beside?: string;
             each: components["schemas"]["Amount"];
             /** Format: int32 */
             fits: number;
@@ -814,9 +816,17 @@ export interface components {
         };
         Line: {
             member: string;
+            /** @description At most 500. */
             places: components["schemas"]["Place"][];
             /** Format: date-time */
             staleSince?: string;
+            /**
+             * Format: int64
+             * @description How many stand in it.
+             */
+            total: number;
+            /** @description Why it is not known what is free there; then everything is taken to fit. */
+            unknown?: string;
         };
         LogLine: {
             /** @description Why there are no more: ended, disconnected, forbidden, limit. */
@@ -1056,6 +1066,8 @@ export interface components {
             sync: string;
         };
         Place: {
+            /** @description Who comes before it and waits for the same room; both empty for one that the reader may not see. */
+            behind?: components["schemas"]["Ref"];
             /** @description What each pod asks for. */
             each: components["schemas"]["Amount"];
             /**
