@@ -32,7 +32,7 @@ var (
 	controller *lab.Process
 	// dashboardURL is where the controller serves the dashboard.
 	dashboardURL string
-	workDir    string
+	workDir      string
 )
 
 // memberLabels are the labels of the members.
