@@ -60,7 +60,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return invalid{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newController(), newRender(), newValidate(), newVersion())
+	root.AddCommand(newController(), newCluster(), newRender(), newValidate(), newVersion())
 	return root
 }
 
