@@ -28,7 +28,7 @@ type controllerFlags struct {
 	kubeconfig, logLevel string
 	development          bool
 	options              controllers.Options
-	dashboard            dashboardFlags
+	dashboard            servingFlags
 }
 
 func newController() *cobra.Command {

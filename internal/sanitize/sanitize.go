@@ -4,6 +4,7 @@ package sanitize
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -41,6 +42,24 @@ func Text(s string, most int) string {
 	}
 	return s[:cut] + dots
 }
+
+// Line returns a line of a log or a manifest without characters that could steer a terminal. It keeps its spaces and
+// tabs, and loses the sequences by which programs set colours.
+func Line(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return r
+		case r == utf8.RuneError, !unicode.IsPrint(r):
+			return '\uFFFD'
+		default:
+			return r
+		}
+	}, colors.ReplaceAllString(strings.TrimRight(s, "\r\n"), ""))
+}
+
+// colors are the sequences of ECMA-48 that select how characters look.
+var colors = regexp.MustCompile("\x1b\\[[0-9;:]*m")
 
 // List joins items with "; ", each as Text shows it. It is at most so many bytes: of the items that do not
 // fit it says how many there are. The first is always there, cut if need be.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestDashboardFlags(t *testing.T) {
+func TestServingFlags(t *testing.T) {
 	cases := map[string]struct {
 		args []string
 		err  string

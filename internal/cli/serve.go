@@ -23,7 +23,7 @@ import (
 )
 
 // serve has a manager serve the dashboard for as long as it leads.
-func (f *dashboardFlags) serve(mgr *controllers.Manager, cfg *rest.Config, namespace string) error {
+func (f *servingFlags) serve(mgr *controllers.Manager, cfg *rest.Config, namespace string) error {
 	local := mgr.GetLocalManager()
 	log := local.GetLogger().WithName("dashboard")
 	cfg = rest.CopyConfig(cfg)
@@ -59,7 +59,7 @@ func (f *dashboardFlags) serve(mgr *controllers.Manager, cfg *rest.Config, names
 	return errors.Join(local.Add(server), local.Add(listener))
 }
 
-func (f *dashboardFlags) announcement(http *http.Client, cfg *rest.Config, slice client.ObjectKey) (*dashboard.Announcement, error) {
+func (f *servingFlags) announcement(http *http.Client, cfg *rest.Config, slice client.ObjectKey) (*dashboard.Announcement, error) {
 	_, port, err := net.SplitHostPort(f.address)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/actions"
+)
+
+// actFlags are those of commands that change something.
+type actFlags struct {
+	hubFlags
+	output outputFlag
+	dryRun bool
+}
+
+func newActFlags(env *environment) actFlags { return actFlags{hubFlags: newHubFlags(env)} }
+
+func (f *actFlags) addAct(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what it would do, have the hub check it, and do nothing")
+	f.output.add(cmd, formatName, formatJSON, formatYAML)
+	f.add(cmd)
+}
+
+func (f *actFlags) options() actions.Options { return actions.Options{DryRun: f.dryRun} }
+
+// announce says what an action does, before it does it. Where objects are printed, it says so on standard error.
+func (f *actFlags) announce(object, effect string) {
+	if f.dryRun {
+		object += " (dry run)"
+	}
+	if f.output.format == "" {
+		f.env.printf("%s: %s\n", object, effect)
+		return
+	}
+	f.env.notef("%s: %s", object, effect)
+}
+
+// finish prints what an action has done.
+func (f *actFlags) finish(hub *hubClient, object client.Object, note string) error {
+	if note != "" {
+		f.env.notef("note: %s", note)
+	}
+	if f.output.format == "" {
+		return nil
+	}
+	return f.output.printObject(f.env.streams.Out, hub.typed(object))
+}
+
+// miniClusterAct is an action on a FleetMiniCluster, and its effect told beforehand.
+type miniClusterAct struct {
+	effect func(*v1alpha1.FleetMiniCluster) (string, error)
+	do     func(context.Context, client.Client, client.ObjectKey, actions.Options) (actions.MiniCluster, error)
+}
+
+// act does something to the FleetMiniClusters that arguments name, one after the other, and returns them.
+func (f *actFlags) act(ctx context.Context, hub *hubClient, args []string, a miniClusterAct) ([]*v1alpha1.FleetMiniCluster, error) {
+	var done []*v1alpha1.FleetMiniCluster
+	for _, arg := range args {
+		item, err := f.miniCluster(ctx, hub, arg)
+		if err != nil {
+			return nil, err
+		}
+		effect, err := a.effect(item)
+		if err != nil {
+			return nil, err
+		}
+		f.announce("FleetMiniCluster "+item.Namespace+"/"+item.Name, effect)
+		out, err := a.do(ctx, hub.client, client.ObjectKeyFromObject(item), f.options())
+		if err != nil {
+			return nil, err
+		}
+		if err := f.finish(hub, out.Object, out.Note); err != nil {
+			return nil, err
+		}
+		done = append(done, out.Object)
+	}
+	return done, nil
+}
+
+// simpleAct is the command of an action that takes nothing but names.
+func simpleAct(env *environment, cmd *cobra.Command, a miniClusterAct) *cobra.Command {
+	f := newActFlags(env)
+	cmd.Args = names(1, -1, "a FleetMiniCluster")
+	cmd.ValidArgsFunction = f.completeMiniClusters(-1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.output.check(); err != nil {
+			return err
+		}
+		return f.run(cmd, func(ctx context.Context, hub *hubClient) error {
+			_, err := f.act(ctx, hub, args, a)
+			return err
+		})
+	}
+	f.addAct(cmd)
+	return cmd
+}
+
+// requestToken is a token that no request has used before.
+func (e *environment) requestToken() string {
+	return e.now().UTC().Format("2006-01-02T15:04:05.000000000Z")
+}
+
+func revisionHint(program string, s *v1alpha1.GitSource, command string) string {
+	return fmt.Sprintf("%s source %s %s %s -n %s", program, command, s.Name, s.Status.Revision, s.Namespace)
+}

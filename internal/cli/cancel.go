@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/actions"
+)
+
+func newCancel(env *environment) *cobra.Command {
+	f := newActFlags(env)
+	cmd := &cobra.Command{
+		Use:   "cancel NAME [RUN...]",
+		Short: "Stop live runs of a FleetMiniCluster",
+		Long: "Stops the runs with these ids, or the beginnings of ids, and without any all live runs. What was cancelled is not\n" +
+			"started again until the MiniCluster changes or somebody asks for that with rerun.",
+		Example:           "  minifleet cancel lammps --dry-run\n  minifleet cancel lammps 3f2a",
+		Args:              names(1, -1, "a FleetMiniCluster"),
+		ValidArgsFunction: f.completeRuns,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.output.check(); err != nil {
+				return err
+			}
+			return f.run(cmd, func(ctx context.Context, hub *hubClient) error {
+				_, err := f.act(ctx, hub, args[:1], cancelRuns(args[1:]))
+				return err
+			})
+		},
+	}
+	f.addAct(cmd)
+	return cmd
+}
+
+func cancelRuns(ids []string) miniClusterAct {
+	return miniClusterAct{
+		effect: func(item *v1alpha1.FleetMiniCluster) (string, error) { return actions.EffectCancel(item, ids) },
+		do: func(ctx context.Context, c client.Client, key client.ObjectKey, o actions.Options) (actions.MiniCluster, error) {
+			return actions.Cancel(ctx, c, key, ids, o)
+		},
+	}
+}
+
+// completeRuns offers a FleetMiniCluster, and then its live runs.
+func (h *hubFlags) completeRuns(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return h.completeMiniClusters(1)(cmd, args, text)
+	}
+	return h.complete(-1, func(ctx context.Context, hub *hubClient) ([]string, error) {
+		item, err := h.miniCluster(ctx, hub, args[0])
+		if err != nil {
+			return nil, err
+		}
+		var out []string
+		for i := range item.Status.Runs {
+			if run := &item.Status.Runs[i]; !run.State.Ended() {
+				out = append(out, run.ID+"\t"+string(run.State)+" on "+run.Cluster)
+			}
+		}
+		return out, nil
+	})(cmd, args, text)
+}

@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/minifleet/minifleet/internal/cli/server"
+	"github.com/minifleet/minifleet/internal/sanitize"
+)
+
+// Exit codes of diff.
+const (
+	exitDifferent = 1
+	exitDiffError = 2
+)
+
+type diffFlags struct {
+	hubFlags
+	dashboard dashboardFlags
+	output    outputFlag
+}
+
+func newDiff(env *environment) *cobra.Command {
+	f := diffFlags{hubFlags: newHubFlags(env)}
+	cmd := &cobra.Command{
+		Use:   "diff NAME",
+		Short: "Compare what a FleetMiniCluster should have on its members with what is there",
+		Long: "Prints what differs, object by object: - is on the member, + is wanted. Values of Secrets are not shown.\n" +
+			"Members are reached through the hub, as for logs.\n\n" +
+			"The exit code is 0 when nothing differs, 1 when something does, and 2 when it cannot be said.",
+		Example:           "  minifleet diff lammps\n  minifleet diff lammps -o json | jq -r '.items[].state'",
+		Args:              names(1, 1, "a FleetMiniCluster"),
+		ValidArgsFunction: f.completeMiniClusters(1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
+	f.output.add(cmd, formatJSON, formatYAML)
+	f.dashboard.add(cmd)
+	f.add(cmd)
+	return cmd
+}
+
+func (f *diffFlags) run(cmd *cobra.Command, name string) error {
+	if err := f.output.check(); err != nil {
+		return err
+	}
+	err := f.hubFlags.run(cmd, func(ctx context.Context, hub *hubClient) error {
+		dashboard, err := f.dashboard.client(&f.hubFlags, hub)
+		if err != nil {
+			return err
+		}
+		items, err := dashboard.Diff(ctx, hub.namespace, miniClusterName(name))
+		if err != nil {
+			return err
+		}
+		if err := f.print(items); err != nil {
+			return err
+		}
+		return verdict(items)
+	})
+	return withCode(err, exitDiffError)
+}
+
+// withCode gives an error that has no exit code of its own this one.
+func withCode(err error, code int) error {
+	if _, coded := err.(exit); err == nil || coded { //nolint:errorlint // explain passes it on as it is
+		return err
+	}
+	return exit{code, err}
+}
+
+// verdict is the exit code: a difference that is known counts more than one that may be there.
+func verdict(items []server.Difference) error {
+	code := exitOK
+	for _, d := range items {
+		switch d.State {
+		case server.Same:
+		case server.Different, server.Missing, server.Extra:
+			return quietExit(exitDifferent)
+		default:
+			code = exitDiffError
+		}
+	}
+	if code == exitOK {
+		return nil
+	}
+	return quietExit(code)
+}
+
+func (f *diffFlags) print(items []server.Difference) error {
+	if items == nil {
+		items = []server.Difference{}
+	}
+	body, err := json.MarshalIndent(map[string]any{"items": items}, "", "  ")
+	if err != nil {
+		return err
+	}
+	switch f.output.format {
+	case formatJSON:
+		f.env.printf("%s\n", plainJSON(string(body)))
+		return nil
+	case formatYAML:
+		if body, err = yaml.JSONToYAML(body); err == nil {
+			f.env.printf("%s", body)
+		}
+		return err
+	}
+	same := 0
+	for i := range items {
+		if items[i].State == server.Same {
+			same++
+			continue
+		}
+		if err := f.printItem(&items[i]); err != nil {
+			return err
+		}
+	}
+	f.env.notef("%s compared, %d the same", count(len(items), "object"), same)
+	return nil
+}
+
+func (f *diffFlags) printItem(d *server.Difference) error {
+	s := f.env.screen()
+	name := d.Name
+	if d.Namespace != "" {
+		name = d.Namespace + "/" + d.Name
+	}
+	line := fmt.Sprintf("%s  %s %s", orDash(d.Member), orDash(d.Kind), orDash(name))
+	state := s.State(sanitize.Text(d.State, sanitize.MaxNote))
+	f.env.printf("%s  %s", line, s.Paint(state))
+	if d.Message != "" {
+		f.env.printf("  %s", sanitize.Text(d.Message, sanitize.MaxMessage))
+	}
+	f.env.printf("\n")
+	if d.Desired == "" && d.Live == "" {
+		return nil
+	}
+	const context = 3
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: linesOf(d.Live), B: linesOf(d.Desired), FromFile: "live", ToFile: "desired", Context: context,
+	})
+	if err != nil {
+		return err
+	}
+	f.env.printf("%s", text)
+	return nil
+}
+
+// linesOf are the lines of a YAML document, each safe to show and with its end.
+func linesOf(text string) []string {
+	if text == "" {
+		return nil
+	}
+	out := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	for i := range out {
+		out[i] = sanitize.Line(out[i]) + "\n"
+	}
+	return out
+}

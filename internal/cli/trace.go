@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/actions"
+	"github.com/minifleet/minifleet/internal/cli/screen"
+	"github.com/minifleet/minifleet/internal/sanitize"
+)
+
+type traceFlags struct {
+	treeFlags
+	run string
+}
+
+func newTrace(env *environment) *cobra.Command {
+	f := traceFlags{treeFlags: treeFlags{newHubFlags(env)}}
+	cmd := &cobra.Command{
+		Use:   "trace NAME",
+		Short: "Follow a FleetMiniCluster from the commit to its runs",
+		Long: "Says step by step how a MiniCluster came from a commit to the members: the commit of each run, the GitSource\n" +
+			"and the file, the FleetMiniCluster, where it was placed and why, and each Job and run. What is wrong at a step\n" +
+			"is said there.",
+		Example:           "  minifleet trace lammps\n  minifleet trace lammps --run 3f2a",
+		Args:              names(1, 1, "a FleetMiniCluster"),
+		ValidArgsFunction: f.completeMiniClusters(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.hubFlags.run(cmd, func(ctx context.Context, hub *hubClient) error { return f.trace(ctx, hub, args[0]) })
+		},
+	}
+	cmd.Flags().StringVar(&f.run, "run", "", "only this run: its id, or the beginning of it")
+	f.add(cmd)
+	return cmd
+}
+
+func (f *traceFlags) trace(ctx context.Context, hub *hubClient, name string) error {
+	item, err := f.miniCluster(ctx, hub, name)
+	if err != nil {
+		return err
+	}
+	runs, err := f.runs(item)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	s, source := f.env.screen(), sourceOf(ctx, hub, item)
+	f.origin(&b, s, item, source)
+	sum := briefOf(item)
+	step(&b, "FleetMiniCluster", fmt.Sprintf("%s/%s  %s", item.Namespace, item.Name, s.Paint(s.State(sum.state))))
+	step(&b, "", sum.why)
+	f.placed(&b, item)
+	for _, run := range runs {
+		f.ledgerLine(&b, s, item, source, run)
+	}
+	f.env.printf("%s", b.String())
+	return nil
+}
+
+// runs that are asked for: one, or the latest of each member.
+func (f *traceFlags) runs(item *v1alpha1.FleetMiniCluster) ([]*v1alpha1.Run, error) {
+	if f.run != "" {
+		run, err := actions.FindRun(item, f.run)
+		if err != nil {
+			return nil, err
+		}
+		return []*v1alpha1.Run{run}, nil
+	}
+	var out []*v1alpha1.Run
+	for i := range slices.Backward(item.Status.Runs) {
+		run := &item.Status.Runs[i]
+		if !slices.ContainsFunc(out, func(o *v1alpha1.Run) bool { return o.Cluster == run.Cluster }) {
+			out = append(out, run)
+		}
+	}
+	slices.Reverse(out)
+	return out, nil
+}
+
+// stepWidth is that of the names of steps.
+const stepWidth = 18
+
+func step(b *strings.Builder, name, text string) {
+	if text == "" {
+		return
+	}
+	if name != "" {
+		name += ":"
+	}
+	fmt.Fprintf(b, "%-*s%s\n", stepWidth, name, text)
+}
+
+func (f *traceFlags) origin(b *strings.Builder, s screen.Screen, item *v1alpha1.FleetMiniCluster, source *v1alpha1.GitSource) {
+	name := item.Labels[v1alpha1.LabelSource]
+	if name == "" {
+		step(b, "Origin", "created on the hub, not from Git")
+		return
+	}
+	step(b, "Commit", strings.TrimSpace(orDash(item.Status.Revision)+"  "+f.author(commitOf(source, item.Status.Revision))))
+	if source == nil {
+		step(b, "GitSource", orDash(name)+": not there, or you may not read it")
+	} else {
+		state, message := ready(source.Status.Conditions)
+		step(b, "GitSource", fmt.Sprintf("%s  %s  %s", name, s.Paint(s.State(state)), message))
+	}
+	path := item.Annotations[v1alpha1.AnnotationSourcePath]
+	step(b, "File", orDash(path))
+	if source == nil {
+		return
+	}
+	file, _, _ := strings.Cut(path, "#")
+	for _, p := range source.Status.Problems {
+		if p.Path == file {
+			step(b, "", problemText(&p))
+		}
+	}
+}
+
+// problemText is FILE:LINE: OBJECT: FIELD: MESSAGE, as validate has it.
+func problemText(p *v1alpha1.FileProblem) string {
+	text := orDash(p.Path)
+	if p.Line > 0 {
+		text += fmt.Sprintf(":%d", p.Line)
+	}
+	if p.Warning {
+		text += ": warning"
+	}
+	for _, part := range []string{p.Object, p.Field, p.Message} {
+		if part != "" {
+			text += ": " + sanitize.Text(part, sanitize.MaxMessage)
+		}
+	}
+	return text
+}
+
+func (f *traceFlags) placed(b *strings.Builder, item *v1alpha1.FleetMiniCluster) {
+	p := item.Status.Placement
+	if p == nil {
+		step(b, "Placement", "not decided yet")
+		return
+	}
+	step(b, "Placement", fmt.Sprintf("%s (%d of %d)", orDash(strings.Join(p.Clusters, ", ")), len(p.Clusters), p.Wanted))
+	for _, d := range p.Decisions {
+		step(b, "", fmt.Sprintf("%s: %s", d.Name, orDash(d.Reason)))
+	}
+}
+
+func (f *traceFlags) ledgerLine(b *strings.Builder, s screen.Screen, item *v1alpha1.FleetMiniCluster, source *v1alpha1.GitSource, run *v1alpha1.Run) {
+	step(b, "Member", orDash(run.Cluster))
+	step(b, "  Job", item.Name)
+	step(b, "  Run", strings.TrimSpace(fmt.Sprintf("%s  %s  %s", run.ID, s.Paint(s.State(string(run.State))), runTime(run, f.env))))
+	if run.Revision != "" {
+		step(b, "  Commit", strings.TrimSpace(orDash(run.Revision)+"  "+f.author(commitOf(source, run.Revision))))
+	}
+	step(b, "", sanitize.Text(run.Message, sanitize.MaxMessage))
+	if e := run.Exit; e != nil {
+		text := "pod " + orDash(e.Pod) + ", container " + orDash(e.Container)
+		if e.ExitCode != nil {
+			text += fmt.Sprintf(", exit code %d", *e.ExitCode)
+		}
+		step(b, "  Exit", text+": "+orDash(strings.TrimSpace(e.Reason+" "+e.Message)))
+	}
+}
