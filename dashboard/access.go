@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -11,6 +12,9 @@ type Scope interface {
 	// None says that there is no such namespace.
 	None() bool
 }
+
+// ErrUnavailable says that there was no answer to who somebody is, or what they may see.
+var ErrUnavailable = errors.New("no answer to who this is, or what they may see")
 
 // Access is what the person behind a request may see. An error denies: it is answered with 503 and nothing else.
 type Access interface {
@@ -22,7 +26,8 @@ type Access interface {
 	// May says whether the person may do something with an object: of the API group minifleet.dev, or of events.k8s.io
 	// for the resource events. The resource may have a subresource: fleetminiclusters/logs.
 	May(ctx context.Context, verb, resource, namespace, name string) (bool, error)
-	// Recheck fails when the person is not who they were any more: the token has expired, the session has ended.
+	// Recheck fails when the person is not who they were any more: the token has expired, the session has ended. Where
+	// that could not be found out, the error wraps ErrUnavailable.
 	Recheck(ctx context.Context) error
 }
 

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -22,11 +21,9 @@ func (s *Server) registerLive(api huma.API) {
 		return nil, huma.Error501NotImplemented("not implemented")
 	})
 	stream := get("stream", "/stream", "fleet", "Changes as they happen (server-sent events)")
-	stream.Description = "Events: hello and change hold a Change, with its cursor as id; reset: everything is to be read again; ping every 15 s; bye: no more will come, the data is the reason (forbidden, login, shutdown). Last-Event-ID goes on after a cursor."
+	stream.Description = "Events: hello and change hold a Change, with its cursor as id; reset: everything is to be read again, and a Change has the cursor from then on; ping every 15 s, with now; bye: no more will come, the data is the reason (forbidden, login, shutdown, unavailable). Last-Event-ID goes on after a cursor."
 	stream.Responses = map[string]*huma.Response{"200": {Description: "A stream of events.", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}}}}
-	huma.Register(api, stream, func(context.Context, *streamRequest) (*huma.StreamResponse, error) {
-		return nil, huma.NewError(http.StatusNotImplemented, "not implemented")
-	})
+	huma.Register(api, stream, s.stream)
 }
 
 type streamRequest struct {

@@ -104,6 +104,9 @@ func (s *Server) Start(ctx context.Context) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable: the cache is filled on every replica.
 func (s *Server) NeedLeaderElection() bool { return false }
 
+// Namespaces are those of the hub that have FleetMiniClusters or GitSources.
+func (s *Server) Namespaces() []string { return s.store.Namespaces() }
+
 var errNotFilled = errors.New("the hub's objects have not been read yet")
 
 // isFilled says whether the store has all that was there at first.
