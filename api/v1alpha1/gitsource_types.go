@@ -119,6 +119,9 @@ type FileProblem struct {
 	Warning bool `json:"warning,omitempty"`
 }
 
+// MaxBlocked is how many of those that wait for approval a GitSource names.
+const MaxBlocked = 100
+
 // MaxCommits is how many commits a GitSource remembers.
 const MaxCommits = 20
 
@@ -181,6 +184,18 @@ type GitSourceStatus struct {
 	// ProblemCount is how many problems there are, warnings not counted.
 	// +optional
 	ProblemCount int32 `json:"problemCount,omitempty"`
+
+	// Prune is what a blocked prune would delete, as KIND/NAME: the first 100.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Prune []string `json:"prune,omitempty"`
+
+	// RunsAnew is what would run anew and waits for approval, as KIND/NAME: the first 100.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	RunsAnew []string `json:"runsAnew,omitempty"`
 
 	// Needs are the MiniClusters of this source that need permissions, at most 1000. They are written
 	// before the MiniClusters are, and by the controller alone: that a FleetMiniCluster is what Git declares

@@ -462,6 +462,16 @@ func (in *GitSourceStatus) DeepCopyInto(out *GitSourceStatus) {
 		*out = make([]FileProblem, len(*in))
 		copy(*out, *in)
 	}
+	if in.Prune != nil {
+		in, out := &in.Prune, &out.Prune
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.RunsAnew != nil {
+		in, out := &in.RunsAnew, &out.RunsAnew
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Needs != nil {
 		in, out := &in.Needs, &out.Needs
 		*out = make([]DeclaredNeed, len(*in))

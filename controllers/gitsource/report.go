@@ -95,6 +95,15 @@ func setStatus(source *v1alpha1.GitSource, done progress, err error, now time.Ti
 			conditions.Delete(source, q.condition)
 		}
 	}
+	st.Prune, st.RunsAnew = blocked(done.pruned.blocked), blocked(done.applied.blocked)
+}
+
+// blocked are the first of those that wait for approval.
+func blocked(keys []string) []string {
+	if len(keys) == 0 {
+		return nil
+	}
+	return slices.Clone(keys[:min(len(keys), v1alpha1.MaxBlocked)])
 }
 
 // questions are what a person may have to approve, each with its condition, which is there while it is true. The
