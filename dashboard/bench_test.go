@@ -86,4 +86,3 @@ func TestPayload(t *testing.T) {
 		t.Errorf("%d bytes, want at most %d", total, most)
 	}
 }
-

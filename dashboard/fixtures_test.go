@@ -29,8 +29,10 @@ func ago(d time.Duration) *metav1.Time {
 // scope are namespaces; "*" stands for all.
 type scope []string
 
-func (s scope) Has(namespace string) bool { return slices.Contains(s, "*") || slices.Contains(s, namespace) }
-func (s scope) None() bool                { return len(s) == 0 }
+func (s scope) Has(namespace string) bool {
+	return slices.Contains(s, "*") || slices.Contains(s, namespace)
+}
+func (s scope) None() bool { return len(s) == 0 }
 
 // fakeAccess is an Access whose answers can be changed.
 type fakeAccess struct {

@@ -175,7 +175,13 @@ func (s *Server) source(_ context.Context, r *reader, cursor string, in *SourceP
 	if g == nil {
 		return nil, notFound()
 	}
-	out := view.SourceDetailOf(g)
+	out := view.SourceDetailOf(g, func(name string) int {
+		e, err := s.entry(r, MiniClusterPath{in.Namespace, name})
+		if err != nil {
+			return 0
+		}
+		return len(e.LiveRuns())
+	})
 	out.Cursor = cursor
 	return &out, nil
 }

@@ -25,6 +25,17 @@ func EntryOf(f *v1alpha1.FleetMiniCluster, c Context) *Entry {
 	return e
 }
 
+// LiveRuns are the ids of the runs that have not ended.
+func (e *Entry) LiveRuns() []string {
+	var out []string
+	for i := range e.Object.Status.Runs {
+		if r := &e.Object.Status.Runs[i]; !r.State.Ended() {
+			out = append(out, r.ID)
+		}
+	}
+	return out
+}
+
 // For is the row for one reader: with the place in the line for room, 0 for none, and without what concerns others.
 func (e *Entry) For(sees Sees, place int32) Row {
 	r := e.Row

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,11 +41,17 @@ func refOf(r *v1alpha1.GitRef) string {
 	return sanitize.Text(cmp.Or(r.Branch, r.Tag, r.SemVer, r.Commit), maxName)
 }
 
-// SourceDetailOf is a GitSource with its commits and problems.
-func SourceDetailOf(s *v1alpha1.GitSource) SourceDetail {
+// SourceDetailOf is a GitSource with its commits and problems. Live says how many runs of a FleetMiniCluster of its
+// namespace are live.
+func SourceDetailOf(s *v1alpha1.GitSource, live func(name string) int) SourceDetail {
 	out := SourceDetail{
 		Source: SourceOf(s), Conditions: conditionsOf(s.Status.Conditions, &Context{}), Commits: []Commit{}, ProblemList: []Problem{},
-		Prune: []string{}, RunsAnew: []string{}, Actions: []Action{},
+		Prune: safeNames(s.Status.Prune), RunsAnew: safeNames(s.Status.RunsAnew), Actions: []Action{},
+	}
+	for _, key := range s.Status.Prune {
+		if name, ok := strings.CutPrefix(key, "FleetMiniCluster/"); ok {
+			out.PruneRuns += live(name)
+		}
 	}
 	for i := range s.Status.Commits {
 		out.Commits = append(out.Commits, commitOf(&s.Status.Commits[i]))
@@ -55,6 +62,14 @@ func SourceDetailOf(s *v1alpha1.GitSource) SourceDetail {
 			Path: sanitize.Text(p.Path, maxText), Line: p.Line, Object: sanitize.Text(p.Object, maxText),
 			Field: sanitize.Text(p.Field, maxText), Message: sanitize.Text(p.Message, maxText), Warning: p.Warning,
 		})
+	}
+	return out
+}
+
+func safeNames(list []string) []string {
+	out := make([]string, 0, len(list))
+	for _, name := range list {
+		out = append(out, sanitize.Text(name, maxText))
 	}
 	return out
 }
