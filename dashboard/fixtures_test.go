@@ -87,7 +87,7 @@ func newServer(access *fakeAccess, objects ...any) *Server {
 		Person: func(context.Context) (Person, error) {
 			return Person{Name: "ada", Groups: []string{"hpc"}, Token: func() string { return "t" }}, nil
 		},
-		Version: "v0", Now: func() time.Time { return noon },
+		Config: hubConfig(), Version: "v0", Now: func() time.Time { return noon },
 	})
 	for _, o := range objects {
 		switch o := o.(type) {

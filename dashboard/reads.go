@@ -8,7 +8,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/minifleet/minifleet/dashboard/store"
-	"github.com/minifleet/minifleet/internal/fleet"
+	"github.com/minifleet/minifleet/internal/nodeusage"
+	"github.com/minifleet/minifleet/internal/sanitize"
 	"github.com/minifleet/minifleet/internal/view"
 )
 
@@ -109,6 +110,9 @@ func (s *Server) miniCluster(ctx context.Context, r *reader, cursor string, in *
 	out := view.Detail(e, s.store.Contexts(r.sees())(e))
 	out.Row = e.For(r.sees(), s.place()(keyOf(e)))
 	out.Cursor = cursor
+	if out.Actions, err = s.miniClusterActions(ctx, r, e); err != nil {
+		return nil, err
+	}
 	if out.MayReadLogs, err = r.access.May(ctx, "get", "fleetminiclusters/logs", in.Namespace, in.Name); err != nil {
 		return nil, errRights
 	}
@@ -167,7 +171,7 @@ func (s *Server) listSources(_ context.Context, r *reader, cursor string, _ *str
 	return out, nil
 }
 
-func (s *Server) source(_ context.Context, r *reader, cursor string, in *SourcePath) (*view.SourceDetail, error) {
+func (s *Server) source(ctx context.Context, r *reader, cursor string, in *SourcePath) (*view.SourceDetail, error) {
 	if !r.sources.Has(in.Namespace) {
 		return nil, notFound()
 	}
@@ -183,6 +187,10 @@ func (s *Server) source(_ context.Context, r *reader, cursor string, in *SourceP
 		return len(e.LiveRuns())
 	})
 	out.Cursor = cursor
+	var err error
+	if out.Actions, err = s.sourceActions(ctx, r, g); err != nil {
+		return nil, err
+	}
 	return &out, nil
 }
 
@@ -209,33 +217,51 @@ func (s *Server) listMembers(_ context.Context, r *reader, cursor string, _ *str
 	return out, nil
 }
 
-func (s *Server) member(_ context.Context, r *reader, cursor string, in *MemberPath) (*view.MemberDetail, error) {
+func (s *Server) member(ctx context.Context, r *reader, cursor string, in *MemberPath) (*view.MemberDetail, error) {
 	m := s.store.Member(in.Name)
 	if !r.members || m == nil {
 		return nil, notFound()
 	}
 	visible := s.store.MiniClusters(r.sees())
 	count := view.CountOnMembers(visible)[m.Name]
-	all := view.CountOnMembers(s.store.MiniClusters(nil))[m.Name]
-	nodes, problem := s.nodes(m.Name)
-	out := view.MemberDetailOf(view.MemberOf(m, count.Live, count.Waiting, r.sees()), m, nodes, all.Live > count.Live, r.sees())
+	others := view.CountOnMembers(s.store.MiniClusters(nil))[m.Name].Live - count.Live
+	room, problem := s.room(m.Name)
+	out := view.MemberDetailOf(view.MemberOf(m, count.Live, count.Waiting, r.sees()), m, room.Nodes, others > 0, r.sees())
 	out.NodesError, out.Cursor = problem, cursor
 	out.Runs = view.LiveRuns(visible, m.Name, s.store.Contexts(r.sees()))
+	if s.o.Queue != nil {
+		line := s.o.Queue.Line(m.Name, room, view.MaxPlaces)
+		out.Line = view.LineOf(line, r.sees(), s.waitsSince)
+		out.Line.StaleSince = out.LastHeard
+	}
+	var err error
+	if out.Actions, err = s.memberActions(ctx, r, m, out.Runs, others); err != nil {
+		return nil, err
+	}
 	return &out, nil
 }
 
-// nodes are those of a member, or why they are not known.
-func (s *Server) nodes(name string) (nodes []fleet.Node, problem string) {
+// waitsSince is since when a FleetMiniCluster waits.
+func (s *Server) waitsSince(key store.Key) *time.Time {
+	e := s.store.MiniCluster(key)
+	if e == nil {
+		return nil
+	}
+	return &e.Row.Since
+}
+
+// room is what a member has free, node by node, and why that is not known, where it is not.
+func (s *Server) room(name string) (room *nodeusage.Room, problem string) {
+	unknown := &nodeusage.Room{State: nodeusage.Unknown}
 	if s.o.Members == nil {
-		return nil, "members are not connected here"
+		return unknown, "members are not connected here"
 	}
 	m, err := s.o.Members.Member(name)
 	if err != nil {
-		return nil, "the member cannot be reached"
+		return unknown, "the member cannot be reached"
 	}
-	room := m.Room()
-	if len(room.Nodes) > 0 {
-		return room.Nodes, ""
+	if room = m.Room(); len(room.Nodes) > 0 {
+		return room, ""
 	}
-	return nil, cmp.Or(m.RoomError(), "the nodes of this member are not observed, or there are none")
+	return room, sanitize.Text(cmp.Or(m.RoomError(), "the nodes of this member are not observed, or there are none"), sanitize.MaxNote)
 }
