@@ -20,6 +20,7 @@ import (
 
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/dashboard/auth"
+	"github.com/minifleet/minifleet/dashboard/live"
 	"github.com/minifleet/minifleet/dashboard/store"
 	"github.com/minifleet/minifleet/internal/queue"
 )
@@ -59,12 +60,17 @@ type Server struct {
 	filled  atomic.Pointer[func() bool] // whether the store has all that was there at first; nil before Start
 	streams *streams
 	places  places
+	live    *live.Reader
+	logs    *streams
 }
 
 // New returns a server that answers 503 until it is started and its cache is filled.
 func New(o Options) *Server {
 	o.Stream.setDefaults()
-	s := &Server{o: o, store: store.New(rand.Text(), store.DefaultLog), streams: newStreams(o.Stream)}
+	s := &Server{
+		o: o, store: store.New(rand.Text(), store.DefaultLog), streams: newStreams(o.Stream),
+		live: live.New(live.Options{Members: live.Connected{Provider: o.Members}, Queue: o.Queue, FleetID: o.FleetID, Now: o.Now}),
+	}
 	if o.Access == nil {
 		p := people{o.Auth, s.store.Namespaces}
 		s.o.Access, s.o.Person = p.access, p.person

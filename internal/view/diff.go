@@ -1,11 +1,12 @@
 package view
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
+	"unicode"
 
 	"sigs.k8s.io/yaml"
 
@@ -272,15 +273,21 @@ func empty(v any) bool {
 	}
 }
 
-// text is an object as YAML, which has no characters that steer terminals.
+// text is an object as YAML, without characters that steer terminals.
 func text(fields map[string]any) string {
 	if fields == nil {
 		return ""
 	}
-	raw, err := yaml.Marshal(maps.Clone(fields))
+	raw, err := yaml.Marshal(fields)
 	if err != nil {
 		return ""
 	}
+	raw = bytes.Map(func(r rune) rune {
+		if r == '\n' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, raw)
 	if len(raw) > maxYAML {
 		return string(raw[:maxYAML]) + "\n# … it is longer than what is shown\n"
 	}

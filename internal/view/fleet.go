@@ -86,6 +86,7 @@ type NodeFit struct {
 	Pods     int32  `json:"pods" doc:"Of the gang, that fit here."`
 	Free     Amount `json:"free"`
 	Total    Amount `json:"total"`
+	Nearest  bool   `json:"nearest,omitempty" doc:"It lacks least of all for one more pod, where not all fit."`
 	Lacks    string `json:"lacks,omitempty" doc:"What is missing for one more pod, e.g. 2 CPU."`
 	Excluded string `json:"excluded,omitempty" doc:"Why none may lie here, whatever is free: cordoned, a taint, a selector."`
 }
@@ -96,7 +97,7 @@ type GangFit struct {
 	Pods    int32     `json:"pods"`
 	Fits    int32     `json:"fits"`
 	Each    Amount    `json:"each"`
-	Nodes   []NodeFit `json:"nodes" doc:"At most 200: those that take pods, then those that nearly do."`
+	Nodes   []NodeFit `json:"nodes" doc:"At most 200: those that take pods, then those that nearly do. Empty for those who may not see members."`
 	Total   int       `json:"total" doc:"How many nodes the member has."`
 	Beside  string    `json:"beside,omitempty" doc:"What is missing for the pod of services beside them, where they all fit."`
 	Unknown string    `json:"unknown,omitempty" doc:"Why the nodes are not known."`

@@ -127,10 +127,10 @@ func (w *why) nearest() string {
 	}
 	g := w.Gangs[0]
 	after := w.after(g.Member)
-	node := slices.IndexFunc(g.Nodes, func(n NodeFit) bool { return n.Lacks != "" })
+	node := slices.IndexFunc(g.Nodes, func(n NodeFit) bool { return n.Nearest && n.Lacks != "" })
 	switch missing := g.Pods - g.Fits; {
 	case g.Beside != "":
-		return fmt.Sprintf("It starts when there is room on %s for the pod of services beside its pods: %s%s.", g.Member, g.Beside, after)
+		return fmt.Sprintf("It starts when there is room on %s for the pod of services beside its pods: it lacks %s%s.", g.Member, g.Beside, after)
 	case missing <= 0 && after == "":
 		return fmt.Sprintf("All of its pods have room on %s: it is about to start.", g.Member)
 	case missing <= 0:

@@ -110,12 +110,16 @@ var sentenceCases = map[string]struct {
 		"It waits for room on basalt: 3 of 4 pods fit; 2 CPU short on node-7. alpine: 0 of 4 pods fit; 1 nvidia.com/gpu short on n1; cinder is not connected.",
 	},
 	"room, one pod short": {
-		object(waitingFor("x")), view.WhyParts{Gangs: nodesOf(3, view.NodeFit{Node: "node-7", Lacks: "2 CPU"}), Line: behind(&view.Ref{Namespace: "physics", Name: "hpcg-large"})},
+		object(waitingFor("x")), view.WhyParts{Gangs: nodesOf(3, view.NodeFit{Node: "node-7", Nearest: true, Lacks: "2 CPU"}), Line: behind(&view.Ref{Namespace: "physics", Name: "hpcg-large"})},
 		"It starts when 2 CPU more are free on node-7 of basalt, after physics/hpcg-large has started. alpine: 0 of 4 pods fit; 1 nvidia.com/gpu short on n1; cinder is not connected.",
 	},
 	"room, several pods short": {
-		object(waitingFor("x")), view.WhyParts{Gangs: nodesOf(1, view.NodeFit{Node: "node-7", Lacks: "2 CPU"})},
+		object(waitingFor("x")), view.WhyParts{Gangs: nodesOf(1, view.NodeFit{Node: "node-7", Nearest: true, Lacks: "2 CPU"})},
 		"It starts when 3 more of its 4 pods have room on basalt, where node-7 lacks 2 CPU for one of them. alpine: 0 of 4 pods fit; 1 nvidia.com/gpu short on n1; cinder is not connected.",
+	},
+	"room, for the pod of services": {
+		object(waitingFor("x")), view.WhyParts{Gangs: []view.GangFit{{Member: "basalt", Pods: 4, Fits: 4, Beside: "2 CPU on node-7"}}},
+		"It starts when there is room on basalt for the pod of services beside its pods: it lacks 2 CPU on node-7. alpine: 0 of 4 pods fit; 1 nvidia.com/gpu short on n1; cinder is not connected.",
 	},
 	"room, no node may run them": {
 		object(waitingFor("x")), view.WhyParts{Gangs: nodesOf(0, view.NodeFit{Node: "node-7", Excluded: "cordoned"})},
