@@ -490,7 +490,7 @@ export interface paths {
         };
         /**
          * Changes as they happen (server-sent events)
-         * @description Events: hello and change hold a Change, with its cursor as id; reset: everything is to be read again; ping every 15 s; bye: no more will come, the data is the reason (forbidden, login, shutdown). Last-Event-ID goes on after a cursor.
+         * @description Events: hello and change hold a Change, with its cursor as id; reset: everything is to be read again, and a Change has the cursor from then on; ping every 15 s, with now; bye: no more will come, the data is the reason (forbidden, login, shutdown, unavailable). Last-Event-ID goes on after a cursor.
          */
         get: operations["stream"];
         put?: never;
