@@ -75,7 +75,7 @@ function tree(fleet: Fleet, row: Row): TreeNode {
     const stale = fleet.members.find((m) => m.name === name)?.lastHeard;
     const pods: TreeNode[] = row.pods.desired > 40
       ? [node("Pods", `${name}/Running`, { state: "Running", count: row.pods.ready }), node("Pods", `${name}/Pending`, { state: "Pending", count: row.pods.desired - row.pods.ready })]
-      : Array.from({ length: row.pods.desired }, (_, i) => node("Pod", `${row.name}-${i}`, { id: `Pod/${name}/${i}`, rank: i, node: `${name}-node-${i % 7}`, state: stale ? "Unknown" : row.state === "Succeeded" ? "Succeeded" : i < row.pods.ready ? "Running" : row.state === "Failed" && i === 0 ? "Failed" : "Pending", ...(row.state === "Failed" && i === 0 ? { text: "exit 4: need 2 node(s) with 4 cores each" } : {}), since: row.since }));
+      : Array.from({ length: row.pods.desired }, (_, i) => node("Pod", `${row.name}-${i}`, { id: `Pod/${name}/${i}`, rank: i, node: `${name}-node-${i % 7}`, state: stale ? "Unknown" : row.state === "Succeeded" ? "Succeeded" : i < row.pods.ready ? "Running" : row.state === "Failed" ? (i === 0 ? "Failed" : "Succeeded") : "Pending", ...(row.state === "Failed" && i === 0 ? { text: "exit 4: need 2 node(s) with 4 cores each" } : {}), since: row.since }));
     return node("Member", name, { state: row.state, link: `/members/${name}`, ...(stale ? { staleSince: stale, text: "does not answer" } : {}) }, [
       node("Job", row.name, { id: `Job/${name}`, state: row.state, text: `${row.pods.ready + row.pods.succeeded} of ${row.pods.desired} pods` }, pods),
       node("Object", `ConfigMap ${row.name}-flux`, { id: `ConfigMap/${name}`, text: "Synced" }),

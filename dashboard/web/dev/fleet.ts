@@ -81,9 +81,14 @@ export function makeFleet(miniClusters = 2000, memberCount = 50, now = Date.now(
   return { rows, members, sources: makeSources(commits, rows, now), commits, started: now, runs: (row) => runsOf(row, commits, members, now) };
 }
 
+const failures = [
+  "lammps-0: exit 4: need 2 node(s) with 4 cores each, and there is one", "rank 3 was OOMKilled: it used 64 GiB of 64 GiB",
+  "exit 137 on granite-node-4 after 41 min; retried twice", "ImagePullBackOff: ghcr.io/example/amg:nightly: not found", "Its pods did not all run within 30 min",
+];
+
 function why(state: string, desired: number, member: string, ready: number, next: () => number): string {
   switch (state) {
-    case "Failed": return "lammps-0: exit 4: need 2 node(s) with 4 cores each, and there is one";
+    case "Failed": return failures[desired % failures.length] ?? "";
     case "Waiting": return `basalt: ${Math.max(0, desired - 1)} of ${desired} pods fit; node-${1 + Math.floor(next() * 60)} lacks 2 CPU; behind hpcg-large`;
     case "Unknown": return `${member} does not answer; it was running, and is not repeated elsewhere`;
     case "Starting": return `${ready} of ${desired} pods ready`;
@@ -140,7 +145,7 @@ function runsOf(row: Row, commits: Commit[], members: Member[], now: number): Ru
         id: `${row.uid.slice(0, 6)}${member.slice(0, 2)}${k}`, namespace: row.namespace, name: row.name, member, state: state as Run["state"],
         commit: k === 2 ? { revision: "main@0ldc0de" } : commits[(first + k) % commits.length]!, digest: "sha256:" + row.uid, attempt: current && state === "Failed" ? 2 : 0,
         start: iso(start), ...(state === "Starting" ? { pending: iso(start) } : { running: iso(start + 40_000) }), ...(ended ? { end: iso(Math.min(start + 600_000 + next() * 3_000_000, now)) } : {}),
-        ...(state === "Failed" ? { message: "lammps-0: exit 4: need 2 node(s) with 4 cores each", exit: { pod: `${row.name}-0`, container: "lammps", code: 4, reason: "Error", message: "need 2 node(s) with 4 cores each\n" + hostile[0] } } : {}),
+        ...(state === "Failed" ? { message: row.state === "Failed" && current ? row.why : "lammps-0: exit 4: need 2 node(s) with 4 cores each", exit: { pod: `${row.name}-0`, container: "lammps", code: 4, reason: "Error", message: "need 2 node(s) with 4 cores each\n" + hostile[0] } } : {}),
         ...(state === "Replaced" ? { stop: "Changed", message: "The MiniCluster has changed" } : {}),
         ...(staleSince && !ended ? { staleSince } : {}), ...(k === 3 ? { remembered: true } : {}),
       });

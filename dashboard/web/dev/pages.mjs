@@ -1,5 +1,10 @@
 // Pages to show and to check, each in a state of its own: see scripts/shots.mjs. Add those of a view here.
 
+const failed = "/miniclusters/bench/lammps-reaxff-0398";
+const running = "/miniclusters/climate/parameter-sweep-1567";
+const unknown = "/miniclusters/teaching/lammps-reaxff-0312";
+const hostile = `/miniclusters/physics/${"a".repeat(58)}`;
+
 /** @type {{name: string, path: string, env?: Record<string, string>, ready?: string, wait?: number, widths?: number[], themes?: string[], forcedColors?: "active", act?: (page: import("playwright-core").Page) => Promise<unknown>}[]} */
 export const pages = [
   { name: "fleet", path: "/", ready: ".fleet-rows .state" },
@@ -8,7 +13,7 @@ export const pages = [
   { name: "fleet-empty", path: "/", env: { MOCK_ROWS: "0" }, ready: ".message" },
   { name: "fleet-none", path: "/?q=nothing-is-called-so", ready: ".message", themes: ["light"] },
   { name: "fleet-error", path: "/", env: { MOCK_ERROR: "1" }, ready: ".message" },
-  { name: "fleet-polling", path: "/", env: { MOCK_STREAM: "0" }, ready: ".live.polling", themes: ["light"] },
+  { name: "fleet-polling", path: "/", env: { MOCK_STREAM: "0" }, ready: ".nav-foot .live.polling", themes: ["light"], widths: [1440] },
   { name: "fleet-contrast", path: "/", ready: ".fleet-rows .state", forcedColors: "active", widths: [1440], themes: ["dark"] },
   { name: "fleet-search", path: "/", ready: ".fleet-rows .state", widths: [1440, 360], themes: ["light"], act: async (page) => {
     await page.keyboard.press("/");
@@ -17,11 +22,43 @@ export const pages = [
   { name: "fleet-facet", path: "/", ready: ".fleet-rows .state", widths: [1440, 360], themes: ["light"], act: (page) => page.click("button:has-text('Member')") },
   { name: "fleet-start", path: "/", ready: ".fleet-rows .state", act: (page) => page.click("button:has-text('Start a run')") },
   { name: "shortcuts", path: "/", ready: ".fleet-rows .state", themes: ["light"], widths: [1440], act: (page) => page.keyboard.press("?") },
+  { name: "menu", path: "/", ready: ".fleet-rows .state", themes: ["light"], widths: [360], act: (page) => page.click(".nav-more") },
   { name: "login", path: "/", env: { MOCK_LOGIN: "1" }, ready: "#token" },
   { name: "login-refused", path: "/", env: { MOCK_LOGIN: "1" }, ready: "#token", themes: ["light"], act: async (page) => {
     await page.fill("#token", "wrong");
     await page.keyboard.press("Enter");
     await page.waitForSelector(".login-wrong");
   } },
+  { name: "cluster-tree", path: failed, ready: ".tree .state" },
+  { name: "cluster-tree-running", path: running, ready: ".tree .state", themes: ["light"] },
+  { name: "cluster-tree-waiting", path: "/miniclusters/bench/lammps-reaxff-1535", ready: ".tree .state", themes: ["light"] },
+  { name: "cluster-tree-unknown", path: unknown, ready: ".tree .state" },
+  { name: "cluster-tree-hostile", path: hostile, ready: ".tree .state", themes: ["light"] },
+  { name: "cluster-runs", path: `${failed}?tab=runs`, ready: ".runs", act: (page) => page.click(".run-end summary") },
+  { name: "cluster-runs-running", path: `${running}?tab=runs`, ready: ".runs", themes: ["light"] },
+  { name: "cluster-logs", path: `${running}?tab=logs`, ready: ".log-line" },
+  { name: "cluster-logs-search", path: `${running}?tab=logs&rank=2`, ready: ".log-line", widths: [1440], act: async (page) => {
+    await page.keyboard.press("/");
+    await page.keyboard.type("error");
+    await page.keyboard.press("Enter");
+  } },
+  { name: "cluster-logs-forbidden", path: "/miniclusters/teaching/laghos-1884?tab=logs", ready: ".message", themes: ["light"] },
+  { name: "cluster-events", path: `${running}?tab=events`, ready: ".events", themes: ["light"] },
+  { name: "cluster-diff", path: `${running}?tab=diff`, ready: ".diff" },
+  { name: "cluster-yaml", path: `${running}?tab=yaml`, ready: ".yaml" },
+  { name: "cluster-cancel", path: running, ready: ".tree .state", act: async (page) => {
+    await page.click(".actions button:has-text('Cancel')");
+    await page.waitForSelector(".checked");
+  } },
+  { name: "cluster-gone", path: "/miniclusters/genomics/nekrs-turb-0616", ready: ".tree .state", act: async (page) => {
+    await page.click(".actions button:has-text('Declare gone')");
+    await page.waitForSelector(".checked");
+  } },
+  { name: "cluster-refused", path: unknown, ready: ".tree .state", themes: ["light"], act: async (page) => {
+    await page.click(".actions button:has-text('Run again')");
+    await page.waitForSelector("dialog .banner");
+  } },
+  { name: "cluster-absent", path: "/miniclusters/physics/nothing", ready: ".message", themes: ["light"] },
+  { name: "cluster-contrast", path: failed, ready: ".tree .state", forcedColors: "active", widths: [1440], themes: ["dark"] },
   { name: "no-such-page", path: "/nowhere", ready: ".message", themes: ["light"] },
 ];

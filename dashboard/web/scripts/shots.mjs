@@ -58,14 +58,17 @@ try {
         await page.setViewportSize({ width, height: width < 500 ? 740 : 900 });
         await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce", forcedColors: each.forcedColors ?? "none" });
         await page.goto(server.url + each.path);
-        await page.waitForSelector(each.ready ?? "h1");
-        await each.act?.(page);
+        await page.waitForSelector(each.ready ?? "h1", { timeout: 10_000 }).catch((error) => said.push(String(error)));
+        await Promise.resolve(each.act?.(page)).catch((error) => said.push(String(error)));
         await page.waitForTimeout(each.wait ?? 250);
         await page.screenshot({ path: join(out, `${name}.png`) });
         await page.evaluate(axe);
         const result = await page.evaluate(() => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-        if (wide > 0) said.push(`the page is ${wide} px wider than the screen`);
+        if (wide > 0) {
+          const widest = await page.evaluate(() => [...document.querySelectorAll("#app *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1).slice(-3).map((e) => `${e.tagName}.${e.getAttribute("class") ?? ""}`).join(" "));
+          said.push(`the page is ${wide} px wider than the screen: ${widest}`);
+        }
         for (const v of result.violations) said.push(`axe ${v.impact} ${v.id}: ${v.nodes.slice(0, 3).map((n) => `${n.target.join(" ")} ${n.any[0]?.message ?? n.failureSummary?.split("\n")[1] ?? ""}`).join(" | ")}`);
         problems += said.length;
         console.log(`${said.length ? "PROBLEMS" : "ok      "} ${name}${said.map((s) => `\n    ${s.slice(0, 600)}`).join("")}`);

@@ -34,7 +34,7 @@ async function readSession(): Promise<void> {
 
 function Page() {
   if (state.value === "out") return <Login done={() => void readSession()} />;
-  if (state.value === "unknown") return failed.value ? <main><Failed failure={failed.value} what="who you are" retry={() => void readSession()} /></main> : null;
+  if (state.value === "unknown") return failed.value ? <main><header class="view-head"><h1>MiniFleet</h1></header><Failed failure={failed.value} what="who you are" retry={() => void readSession()} /></main> : null;
   return <Shell />;
 }
 

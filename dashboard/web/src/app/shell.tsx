@@ -7,7 +7,7 @@ import { lost, session, state } from "../data/session";
 import { isNav, routes, type NavRoute } from "../routes";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icons";
-import { Live } from "../ui/live";
+import { connection, Live } from "../ui/live";
 import { Disconnected, Empty, Forbidden, Loading } from "../ui/messages";
 import { announce, Toasts } from "../ui/toast";
 import { shortcuts } from "./keyboard";
@@ -22,6 +22,9 @@ interface Shown {
 }
 
 const shown = signal<Shown>({ match: undefined, view: null, failed: false });
+
+/** menu says whether that of narrow screens is open. */
+const menu = signal(false);
 
 /** Load the code of a view when its path is shown; what was shown before stays until then. */
 effect(() => {
@@ -60,6 +63,7 @@ export function Shell() {
         </main>
       </div>
       {shortcuts.value ? <Shortcuts /> : null}
+      {menu.value ? <Menu /> : null}
       <Toasts />
     </>
   );
@@ -83,14 +87,17 @@ function View() {
     announce(title);
   }, [key, Component]);
 
-  if (state.value === "forbidden") return <Forbidden what="this fleet" absent={false} />;
+  if (state.value === "forbidden") return <><Head title="MiniFleet" /><Forbidden what="this fleet" absent={false} /></>;
   if (failed) {
-    return <Empty title="This view could not be loaded" actions={<button type="button" onClick={() => location.reload()}>Load the page again</button>}>The server may run another version by now.</Empty>;
+    return <><Head title={title} /><Empty title="This view could not be loaded" actions={<button type="button" onClick={() => location.reload()}>Load the page again</button>}>The server may run another version by now.</Empty></>;
   }
-  if (!found) return <Empty title="There is no such page" actions={<a href="/">Go to the fleet</a>} />;
-  if (!Component) return <div class="view-body"><Loading what={title} /></div>;
+  if (!found) return <><Head title="Not found" /><Empty title="There is no such page" actions={<a href="/">Go to the fleet</a>} /></>;
+  if (!Component) return <><Head title={title} /><div class="view-body"><Loading what={title} /></div></>;
   return <Component key={key} params={found.params} />;
 }
+
+/** Head is that of a page without a view of its own. */
+const Head = ({ title }: { title: string }) => <header class="view-head"><h1>{title}</h1></header>;
 
 function Navigation() {
   return (
@@ -99,12 +106,15 @@ function Navigation() {
         <svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true"><path d="M1.5 13V3l4 6L8 3l2.5 6 4-6v10" fill="none" stroke="currentColor" stroke-width="2" stroke-linejoin="round" stroke-linecap="round" /></svg>
         <span>MiniFleet</span>
       </a>
-      <ul>{routes.filter(isNav).map((route) => <li key={route.path}><NavLink route={route} /></li>)}</ul>
+      <ul>
+        {routes.filter(isNav).map((route) => <li key={route.path}><NavLink route={route} /></li>)}
+        <li class="only-narrow"><button type="button" class={`nav-more live ${connection.value}`} aria-haspopup="dialog" onClick={() => (menu.value = true)}><i aria-hidden="true" /><span>Menu</span></button></li>
+      </ul>
       <div class="nav-foot">
         <Live />
         <span class="who dim clip" title={session.value?.name}>{session.value?.name}</span>
         <div class="bar">
-          <button type="button" class="plain" aria-label={`Colours: ${theme.value}`} title={`Colours: ${theme.value}`} onClick={nextTheme}><Icon name={theme.value === "auto" ? "auto" : theme.value === "dark" ? "moon" : "sun"} /></button>
+          <button type="button" class="plain" aria-label={`Colours: ${theme.value}`} title={`Colours: ${theme.value}`} onClick={nextTheme}><Icon name={themeIcon()} /></button>
           <button type="button" class="plain" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" onClick={() => (shortcuts.value = true)}><Icon name="keyboard" /></button>
           <button type="button" class="plain" aria-label="Log out" title="Log out" onClick={() => void logout()}><Icon name="logout" /></button>
         </div>
@@ -123,6 +133,27 @@ function NavLink({ route }: { route: NavRoute }) {
   const here = route.path === "/" ? path.value === "/" || path.value.startsWith("/miniclusters/") : path.value === route.path || path.value.startsWith(`${route.path}/`);
   return <a href={route.path} aria-current={here ? "page" : undefined} aria-keyshortcuts={`g ${route.key}`}><Icon name={route.icon} /><span>{route.nav}</span><span class="num">{number}</span></a>;
 }
+
+/** Menu is what stands at the foot of the navigation, on a narrow screen. */
+function Menu() {
+  const close = () => (menu.value = false);
+  return (
+    <Dialog title="Menu" close={close}>
+      <p class="bar"><Live /><span class="grow" /><span class="dim clip">{session.value?.name}</span></p>
+      <button type="button" onClick={nextTheme}><Icon name={themeIcon()} />Colours: {theme.value}</button>
+      <button type="button" onClick={() => {
+        close();
+        shortcuts.value = true;
+      }}><Icon name="keyboard" />Keyboard shortcuts</button>
+      <button type="button" onClick={() => {
+        close();
+        void logout();
+      }}><Icon name="logout" />Log out</button>
+    </Dialog>
+  );
+}
+
+const themeIcon = () => (theme.value === "auto" ? "auto" : theme.value === "dark" ? "moon" : "sun");
 
 function Fenced() {
   const why = summary.value?.fenced;

@@ -8,7 +8,7 @@ import { throttle } from "./throttle";
 
 /** Resource is something that is read from the API, and read again when it may be different. */
 export interface Resource<T> {
-  /** The latest that was read; stays while a later reading fails. */
+  /** The latest that was read. It stays while a later reading fails, unless the answer is that there is nothing for the reader. */
   value: ReadonlySignal<T | null>;
   /** Why the latest reading failed; null if it did not. */
   failure: ReadonlySignal<Failure | null>;
@@ -50,7 +50,12 @@ export function createResource<T>(read: (signal: AbortSignal) => Promise<T>, opt
       });
     } catch (error) {
       if (abort.signal.aborted) return;
-      failed.value = error instanceof Failure ? error : new Failure(0, String(error));
+      const failure = error instanceof Failure ? error : new Failure(0, String(error));
+      batch(() => {
+        failed.value = failure;
+        // What may not be seen any more is not shown any more.
+        if ([401, 403, 404].includes(failure.status)) value.value = null;
+      });
     }
   }, options.interval ?? 1000);
 

@@ -19,6 +19,8 @@ export function Dialog({ title, close, children, actions, submit }: DialogProps)
   useEffect(() => {
     const before = document.activeElement;
     dialog.current?.showModal();
+    // Not the button that closes it, which stands first.
+    dialog.current?.querySelector<HTMLElement>(".dialog-body input, .dialog-body select, .dialog-body button, .dialog-actions button")?.focus();
     return () => {
       if (before instanceof HTMLElement && before.isConnected) before.focus();
     };

@@ -11,11 +11,12 @@ const title = {
   ended: "The server has ended the session",
 } as const;
 
-const kind = computed(() => (stale.value ? "disconnected" : stream.status.value));
+/** connection is in which state the stream is, or disconnected once nothing was heard for too long. */
+export const connection = computed(() => (stale.value ? "disconnected" : stream.status.value));
 
 /** Live says how fresh the page is. */
 export function Live() {
   const since = useComputed(() => (stream.heard.value ? age(now.value - stream.heard.value) : ""));
-  const word = { connecting: "Connecting", live: "Live", polling: "Polling", disconnected: "Disconnected", ended: "Ended" }[kind.value];
-  return <span class={`live ${kind.value}`} title={title[kind.value]}><i aria-hidden="true" /><span>{word}</span>{kind.value === "disconnected" ? <span class="num"> · {since}</span> : null}</span>;
+  const word = { connecting: "Connecting", live: "Live", polling: "Polling", disconnected: "Disconnected", ended: "Ended" }[connection.value];
+  return <span class={`live ${connection.value}`} title={title[connection.value]}><i aria-hidden="true" /><span>{word}</span>{connection.value === "disconnected" ? <span class="num"> · {since}</span> : null}</span>;
 }

@@ -21,7 +21,7 @@ export function Empty({ title, children, actions }: MessageProps) {
       <svg class="message-art off" viewBox="0 0 64 24" width="64" height="24" aria-hidden="true">
         <path d="M1 4h40M1 12h62M1 20h28" fill="none" stroke="currentColor" stroke-width="2" stroke-dasharray="3 4" />
       </svg>
-      <p class="message-title">{title}</p>
+      <h2 class="message-title">{title}</h2>
       {children ? <div class="message-text">{children}</div> : null}
       {actions ? <div class="bar">{actions}</div> : null}
     </div>
@@ -49,7 +49,7 @@ export function Failed({ failure, what, retry }: { failure: Failure; what: strin
   return (
     <div class="message" role="alert">
       <span class="message-art bad"><Shape name="failed" /></span>
-      <p class="message-title">{failure.status === 0 ? "The server does not answer" : `Cannot read ${what}`}</p>
+      <h2 class="message-title">{failure.status === 0 ? "The server does not answer" : `Cannot read ${what}`}</h2>
       <div class="message-text">
         <p>{failure.status === 0 ? `It was asked for ${what}. The page asks again as soon as it answers.` : failure.message}</p>
         {failure.details.length ? <ul>{failure.details.map((detail) => <li key={detail} class="mono">{detail}</li>)}</ul> : null}
@@ -64,7 +64,7 @@ export function Forbidden({ what, absent = true }: { what: string; absent?: bool
   return (
     <div class="message" role="alert">
       <span class="message-art unk"><Shape name="cancelled" /></span>
-      <p class="message-title">{absent ? `There is no ${what} here, or you may not see it` : `You may not see ${what}`}</p>
+      <h2 class="message-title">{absent ? `There is no ${what} here, or you may not see it` : `You may not see ${what}`}</h2>
       <p class="message-text">Rights are those of Kubernetes: who administers the hub can grant <code>get</code> and <code>list</code> for it.</p>
       <div class="bar"><a href="/">Go to the fleet</a></div>
     </div>

@@ -52,7 +52,7 @@ export default function Fleet() {
     <>
       <header class="view-head">
         <h1>Fleet</h1>
-        <span class="dim num">{total === null ? "" : plural(total, "MiniCluster")}</span>
+        <span class="dim num only-wide">{total === null ? "" : plural(total, "MiniCluster")}</span>
         <Room />
         <span class="grow" />
         <div class="segmented" role="group" aria-label="Shown as">
