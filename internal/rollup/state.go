@@ -101,11 +101,16 @@ func (m *Member) state(in Input) v1alpha1.State {
 		return v1alpha1.StateSuspended // what is made while it is suspended is made suspended
 	case paused && waitsForRoom(m.Step):
 		return v1alpha1.StateWaiting
-	case !paused && run.State == v1alpha1.RunRunning && run.RunningTime != nil && run.PendingSince == nil && run.SuspendedTime == nil:
+	case !paused && podsRun(run):
 		return v1alpha1.StateRunning
 	default:
 		return v1alpha1.StateStarting
 	}
+}
+
+// podsRun says whether all pods of a run run or have run, as far as the ledger knows.
+func podsRun(r *v1alpha1.Run) bool {
+	return r.State == v1alpha1.RunRunning && r.RunningTime != nil && r.PendingSince == nil && r.SuspendedTime == nil
 }
 
 // wasLost says that a member could not be reached when it was last told of.
