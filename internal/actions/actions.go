@@ -28,8 +28,9 @@ type Options struct {
 
 // Outcome is what has become of the object of an action.
 type Outcome[T client.Object] struct {
-	// Object is as the API server has it now, or with DryRun as it would be.
-	Object T
+	// Object is as the API server has it now, or with DryRun as it would be; Before is as it was when the action was
+	// decided on. What is created has none.
+	Object, Before T
 	// Changed says that it is not what it was before: an action that was done already changes nothing.
 	Changed bool
 	// Note is one sentence about what else there is to know, or empty.
@@ -48,16 +49,16 @@ func edit[T client.Object](ctx context.Context, c client.Client, empty func() T,
 		if err := c.Get(ctx, key, into); err != nil {
 			return err
 		}
-		before, _ := into.DeepCopyObject().(client.Object)
+		before, _ := into.DeepCopyObject().(T)
 		note, err := change(into)
 		if err != nil {
 			return err
 		}
-		out = Outcome[T]{Object: into, Note: note, Changed: !equality.Semantic.DeepEqual(before, into)}
+		out = Outcome[T]{Object: into, Before: before, Note: note, Changed: !equality.Semantic.DeepEqual(before, into)}
 		if !out.Changed {
 			return nil
 		}
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		patch := client.MergeFromWithOptions(client.Object(before), client.MergeFromWithOptimisticLock{})
 		return c.Patch(ctx, into, patch, patchOptions(o)...)
 	})
 	if err != nil {

@@ -194,6 +194,22 @@ func rerun(token string) action {
 	}
 }
 
+func rerunOnce(ctx context.Context, c client.Client, o actions.Options) (result, error) {
+	return of(actions.RerunOnce(ctx, c, lammps, now, o))
+}
+
+func syncOnce(ctx context.Context, c client.Client, o actions.Options) (result, error) {
+	return of(actions.SyncOnce(ctx, c, fleet, now, o))
+}
+
+// answering has the live run answer a token, since so long.
+func answering(token string, since time.Duration) func(*v1alpha1.FleetMiniCluster) {
+	return func(f *v1alpha1.FleetMiniCluster) {
+		f.Annotations[v1alpha1.AnnotationRerunAt] = token
+		f.Status.Runs[1].RerunAt, f.Status.Runs[1].StartTime = token, &metav1.Time{Time: now.Add(-since)}
+	}
+}
+
 func cancel(ids ...string) action {
 	return func(ctx context.Context, c client.Client, o actions.Options) (result, error) {
 		return of(actions.Cancel(ctx, c, lammps, ids, o))
@@ -244,6 +260,8 @@ func memberGone(at time.Time) action {
 
 func TestActions(t *testing.T) {
 	type annotations = map[string]string
+	const noonToken = "2026-05-04T12:00:00Z"
+	remembered := func(f *v1alpha1.FleetMiniCluster) { f.Status.Succeeded = []v1alpha1.EndedRun{{ID: "a", RerunAt: "7"}} }
 	prune := blocked(v1alpha1.ConditionPruneBlocked, "")
 	cases := map[string]struct {
 		object client.Object
@@ -254,52 +272,60 @@ func TestActions(t *testing.T) {
 		kind   actions.ErrorKind
 		err    string
 	}{
-		"rerun":                  {object: miniCluster(), do: rerun("7"), want: seen{Annotations: annotations{v1alpha1.AnnotationRerunAt: "7"}, Size: 4}},
-		"rerun, the same token":  {object: miniCluster(annotated(v1alpha1.AnnotationRerunAt, "7")), do: rerun("7"), same: true},
-		"rerun while suspended":  {object: miniCluster(held), do: rerun("7"), note: "once it is resumed", want: seen{Annotations: annotations{v1alpha1.AnnotationRerunAt: "7", v1alpha1.AnnotationHold: "true"}, Size: 4}},
-		"rerun, no token":        {object: miniCluster(), do: rerun(""), same: true, kind: actions.Invalid, err: "FleetMiniCluster hpc/lammps: token: \"\" is no token: use 1 to 253"},
-		"rerun, a wrong token":   {object: miniCluster(), do: rerun("a b"), same: true, kind: actions.Invalid, err: "token"},
-		"rerun, being deleted":   {object: miniCluster(deleting), do: rerun("7"), same: true, kind: actions.Conflict, err: "FleetMiniCluster hpc/lammps is being deleted"},
-		"rerun, not there":       {do: rerun("7"), kind: actions.NotFound, err: "FleetMiniCluster hpc/lammps not found: check the name"},
-		"cancel one":             {object: miniCluster(), do: cancel("3f2a000000"), want: seen{Annotations: annotations{v1alpha1.AnnotationCancel: "3f2a000000"}, Size: 4}},
-		"cancel by a beginning":  {object: miniCluster(), do: cancel("3f2a"), want: seen{Annotations: annotations{v1alpha1.AnnotationCancel: "3f2a000000"}, Size: 4}},
-		"cancel all":             {object: miniCluster(), do: cancel(), want: seen{Annotations: annotations{v1alpha1.AnnotationCancel: "3f2a000000"}, Size: 4}},
-		"cancel after others":    {object: miniCluster(annotated(v1alpha1.AnnotationCancel, "a, b")), do: cancel(), want: seen{Annotations: annotations{v1alpha1.AnnotationCancel: "a, b,3f2a000000"}, Size: 4}},
-		"cancel twice":           {object: miniCluster(annotated(v1alpha1.AnnotationCancel, "3f2a000000 b")), do: cancel("3f2a"), same: true},
-		"cancel what has ended":  {object: miniCluster(), do: cancel("9c1d"), same: true, kind: actions.Invalid, err: "run: 9c1d000000 on basalt has ended already (Succeeded)"},
-		"cancel with none live":  {object: miniCluster(ended), do: cancel(), same: true, kind: actions.Invalid, err: "no run is live"},
-		"cancel the unknown":     {object: miniCluster(), do: cancel("77"), same: true, kind: actions.NotFound, err: `there is no run "77" on record`},
-		"suspend":                {object: miniCluster(), do: onMiniCluster(actions.Suspend), want: seen{Annotations: annotations{v1alpha1.AnnotationHold: "true"}, Size: 4}},
-		"suspend, held already":  {object: miniCluster(annotated(v1alpha1.AnnotationHold, "yes")), do: onMiniCluster(actions.Suspend), same: true},
-		"resume what is held":    {object: miniCluster(held), do: onMiniCluster(actions.Resume), want: seen{Annotations: annotations{}, Size: 4}},
-		"resume after an edit":   {object: miniCluster(suspendedByHand, held), do: onMiniCluster(actions.Resume), want: seen{Annotations: annotations{}, Size: 4}},
-		"resume, Git says no":    {object: miniCluster(suspendedInGit, held), do: onMiniCluster(actions.Resume), same: true, kind: actions.Conflict, err: "spec.suspend: is true in Git (GitSource fleet, production/lammps.yaml), which would put it back: change it there"},
-		"resume, nothing to do":  {object: miniCluster(), do: onMiniCluster(actions.Resume), same: true},
-		"scale":                  {object: miniCluster(), do: scale(8), want: seen{Annotations: annotations{}, Size: 8}},
-		"scale, from Git":        {object: miniCluster(fromGit), do: scale(2), note: "the size in Git (GitSource fleet, production/lammps.yaml) comes back when", want: seen{Annotations: annotations{}, Size: 2}},
-		"scale, too large":       {object: miniCluster(), do: scale(9), same: true, kind: actions.Invalid, err: "spec.miniCluster.size: 9 is above maxSize, 8"},
-		"scale, too small":       {object: miniCluster(), do: scale(1), same: true, kind: actions.Invalid, err: "1 is below the least, 2"},
-		"scale, not elastic":     {object: miniCluster(rigid), do: scale(5), same: true, kind: actions.Invalid, err: "spec.miniCluster.maxSize: is not set"},
-		"run gone":               {object: miniCluster(silent), do: runGone("3f2a"), want: seen{Annotations: annotations{v1alpha1.AnnotationRunGone: "3f2a000000"}, Size: 4}},
-		"run gone, heard from":   {object: miniCluster(), do: runGone("3f2a"), same: true, kind: actions.Invalid, err: "3f2a000000 is on alpine, which is heard from: cancel it instead"},
-		"run gone, none named":   {object: miniCluster(silent), do: runGone(), same: true, kind: actions.Invalid, err: "no run is named"},
-		"sync":                   {object: source(), do: syncSource("7"), want: seen{Annotations: annotations{v1alpha1.AnnotationReconcileAt: "7"}}},
-		"sync, suspended":        {object: source(func(s *v1alpha1.GitSource) { s.Spec.Suspend = true }), do: syncSource("7"), same: true, kind: actions.Conflict, err: "GitSource hpc/fleet: spec.suspend"},
-		"prune":                  {object: source(prune), do: approvePrune("main@1a2b3c4"), want: seen{Annotations: annotations{v1alpha1.AnnotationApprovePrune: "main@1a2b3c4"}}},
-		"prune, another by now":  {object: source(prune), do: approvePrune("main@0000000"), same: true, kind: actions.Conflict, err: `revision: "main@0000000" is not what waits for approval, which is main@1a2b3c4`},
-		"prune, no question":     {object: source(), do: approvePrune("main@1a2b3c4"), same: true, kind: actions.Invalid, err: "nothing waits for approval"},
-		"prune, runs wait":       {object: source(prune), do: approveRuns("main@1a2b3c4"), same: true, kind: actions.Invalid, err: "nothing waits for approval"},
-		"runs, by the commit":    {object: source(blocked(v1alpha1.ConditionRunsBlocked, "")), do: approveRuns(strings.Repeat("1a2b", 10)), want: seen{Annotations: annotations{v1alpha1.AnnotationApproveRuns: strings.Repeat("1a2b", 10)}}},
-		"drain":                  {object: member(), do: onMember(actions.Drain), want: seen{Annotations: annotations{v1alpha1.AnnotationDrain: "true"}}},
-		"drain twice":            {object: member(drained), do: onMember(actions.Drain), same: true},
-		"cordon":                 {object: member(), do: onMember(actions.Cordon), want: seen{Annotations: annotations{}, Suspend: true}},
-		"uncordon":               {object: member(drained), do: onMember(actions.Uncordon), want: seen{Annotations: annotations{}}},
-		"member gone":            {object: member(unreachable), do: memberGone(now), want: seen{Annotations: annotations{v1alpha1.AnnotationMemberGone: "2026-05-04T12:00:00Z"}}},
-		"member gone, to come":   {object: member(unreachable), do: memberGone(now.Add(time.Minute)), same: true, kind: actions.Invalid, err: "MemberCluster alpine: time: 2026-05-04T12:01:00Z is yet to come"},
-		"member gone, too old":   {object: member(unreachable), do: memberGone(now.Add(-2 * time.Hour)), same: true, kind: actions.Invalid, err: "is before the last answer"},
-		"member gone, ready":     {object: member(ready), do: memberGone(now), same: true, kind: actions.Invalid, err: "drain it instead"},
-		"member gone, not known": {object: member(), do: memberGone(now), same: true, kind: actions.Conflict, err: "status.lastHeardTime: is not known yet"},
-		"member, not there":      {do: onMember(actions.Drain), kind: actions.NotFound, err: "MemberCluster alpine not found"},
+		"rerun":                     {object: miniCluster(), do: rerun("7"), want: seen{Annotations: annotations{v1alpha1.AnnotationRerunAt: "7"}, Size: 4}},
+		"rerun, the same token":     {object: miniCluster(annotated(v1alpha1.AnnotationRerunAt, "7")), do: rerun("7"), same: true},
+		"rerun while suspended":     {object: miniCluster(held), do: rerun("7"), note: "once it is resumed", want: seen{Annotations: annotations{v1alpha1.AnnotationRerunAt: "7", v1alpha1.AnnotationHold: "true"}, Size: 4}},
+		"rerun, no token":           {object: miniCluster(), do: rerun(""), same: true, kind: actions.Invalid, err: "FleetMiniCluster hpc/lammps: token: \"\" is no token: use 1 to 253"},
+		"rerun, a wrong token":      {object: miniCluster(), do: rerun("a b"), same: true, kind: actions.Invalid, err: "token"},
+		"rerun, being deleted":      {object: miniCluster(deleting), do: rerun("7"), same: true, kind: actions.Conflict, err: "FleetMiniCluster hpc/lammps is being deleted"},
+		"rerun, not there":          {do: rerun("7"), kind: actions.NotFound, err: "FleetMiniCluster hpc/lammps not found: check the name"},
+		"rerun, a token of before":  {object: miniCluster(remembered, annotated(v1alpha1.AnnotationRerunAt, "8")), do: rerun("7"), same: true, note: "has been run for this request before"},
+		"rerun once":                {object: miniCluster(), do: rerunOnce, want: seen{Annotations: annotations{v1alpha1.AnnotationRerunAt: noonToken}, Size: 4}},
+		"rerun once, asked already": {object: miniCluster(annotated(v1alpha1.AnnotationRerunAt, "7")), do: rerunOnce, same: true, note: "asked for already"},
+		"rerun once, just begun":    {object: miniCluster(answering("7", time.Second)), do: rerunOnce, same: true, note: "asked for already"},
+		"rerun once, begun before":  {object: miniCluster(answering("7", 4*time.Second)), do: rerunOnce, want: seen{Annotations: annotations{v1alpha1.AnnotationRerunAt: noonToken}, Size: 4}},
+		"rerun once, being deleted": {object: miniCluster(deleting), do: rerunOnce, same: true, kind: actions.Conflict, err: "is being deleted"},
+		"sync once":                 {object: source(), do: syncOnce, want: seen{Annotations: annotations{v1alpha1.AnnotationReconcileAt: noonToken}}},
+		"sync once, asked already":  {object: source(func(s *v1alpha1.GitSource) { s.Annotations = map[string]string{v1alpha1.AnnotationReconcileAt: "7"} }), do: syncOnce, same: true, note: "asked for already"},
+		"cancel one":                {object: miniCluster(), do: cancel("3f2a000000"), want: seen{Annotations: annotations{v1alpha1.AnnotationCancel: "3f2a000000"}, Size: 4}},
+		"cancel by a beginning":     {object: miniCluster(), do: cancel("3f2a"), want: seen{Annotations: annotations{v1alpha1.AnnotationCancel: "3f2a000000"}, Size: 4}},
+		"cancel all":                {object: miniCluster(), do: cancel(), want: seen{Annotations: annotations{v1alpha1.AnnotationCancel: "3f2a000000"}, Size: 4}},
+		"cancel after others":       {object: miniCluster(annotated(v1alpha1.AnnotationCancel, "a, b")), do: cancel(), want: seen{Annotations: annotations{v1alpha1.AnnotationCancel: "a, b,3f2a000000"}, Size: 4}},
+		"cancel twice":              {object: miniCluster(annotated(v1alpha1.AnnotationCancel, "3f2a000000 b")), do: cancel("3f2a"), same: true},
+		"cancel what has ended":     {object: miniCluster(), do: cancel("9c1d"), same: true, kind: actions.Invalid, err: "run: 9c1d000000 on basalt has ended already (Succeeded)"},
+		"cancel with none live":     {object: miniCluster(ended), do: cancel(), same: true, kind: actions.Invalid, err: "no run is live"},
+		"cancel the unknown":        {object: miniCluster(), do: cancel("77"), same: true, kind: actions.NotFound, err: `there is no run "77" on record`},
+		"suspend":                   {object: miniCluster(), do: onMiniCluster(actions.Suspend), want: seen{Annotations: annotations{v1alpha1.AnnotationHold: "true"}, Size: 4}},
+		"suspend, held already":     {object: miniCluster(annotated(v1alpha1.AnnotationHold, "yes")), do: onMiniCluster(actions.Suspend), same: true},
+		"resume what is held":       {object: miniCluster(held), do: onMiniCluster(actions.Resume), want: seen{Annotations: annotations{}, Size: 4}},
+		"resume after an edit":      {object: miniCluster(suspendedByHand, held), do: onMiniCluster(actions.Resume), want: seen{Annotations: annotations{}, Size: 4}},
+		"resume, Git says no":       {object: miniCluster(suspendedInGit, held), do: onMiniCluster(actions.Resume), same: true, kind: actions.Conflict, err: "spec.suspend: is true in Git (GitSource fleet, production/lammps.yaml), which would put it back: change it there"},
+		"resume, nothing to do":     {object: miniCluster(), do: onMiniCluster(actions.Resume), same: true},
+		"scale":                     {object: miniCluster(), do: scale(8), want: seen{Annotations: annotations{}, Size: 8}},
+		"scale, from Git":           {object: miniCluster(fromGit), do: scale(2), note: "the size in Git (GitSource fleet, production/lammps.yaml) comes back when", want: seen{Annotations: annotations{}, Size: 2}},
+		"scale, too large":          {object: miniCluster(), do: scale(9), same: true, kind: actions.Invalid, err: "spec.miniCluster.size: 9 is above maxSize, 8"},
+		"scale, too small":          {object: miniCluster(), do: scale(1), same: true, kind: actions.Invalid, err: "1 is below the least, 2"},
+		"scale, not elastic":        {object: miniCluster(rigid), do: scale(5), same: true, kind: actions.Invalid, err: "spec.miniCluster.maxSize: is not set"},
+		"run gone":                  {object: miniCluster(silent), do: runGone("3f2a"), want: seen{Annotations: annotations{v1alpha1.AnnotationRunGone: "3f2a000000"}, Size: 4}},
+		"run gone, heard from":      {object: miniCluster(), do: runGone("3f2a"), same: true, kind: actions.Invalid, err: "3f2a000000 is on alpine, which is heard from: cancel it instead"},
+		"run gone, none named":      {object: miniCluster(silent), do: runGone(), same: true, kind: actions.Invalid, err: "no run is named"},
+		"sync":                      {object: source(), do: syncSource("7"), want: seen{Annotations: annotations{v1alpha1.AnnotationReconcileAt: "7"}}},
+		"sync, suspended":           {object: source(func(s *v1alpha1.GitSource) { s.Spec.Suspend = true }), do: syncSource("7"), same: true, kind: actions.Conflict, err: "GitSource hpc/fleet: spec.suspend"},
+		"prune":                     {object: source(prune), do: approvePrune("main@1a2b3c4"), want: seen{Annotations: annotations{v1alpha1.AnnotationApprovePrune: "main@1a2b3c4"}}},
+		"prune, another by now":     {object: source(prune), do: approvePrune("main@0000000"), same: true, kind: actions.Conflict, err: `revision: "main@0000000" is not what waits for approval, which is main@1a2b3c4`},
+		"prune, no question":        {object: source(), do: approvePrune("main@1a2b3c4"), same: true, kind: actions.Invalid, err: "nothing waits for approval"},
+		"prune, runs wait":          {object: source(prune), do: approveRuns("main@1a2b3c4"), same: true, kind: actions.Invalid, err: "nothing waits for approval"},
+		"runs, by the commit":       {object: source(blocked(v1alpha1.ConditionRunsBlocked, "")), do: approveRuns(strings.Repeat("1a2b", 10)), want: seen{Annotations: annotations{v1alpha1.AnnotationApproveRuns: strings.Repeat("1a2b", 10)}}},
+		"drain":                     {object: member(), do: onMember(actions.Drain), want: seen{Annotations: annotations{v1alpha1.AnnotationDrain: "true"}}},
+		"drain twice":               {object: member(drained), do: onMember(actions.Drain), same: true},
+		"cordon":                    {object: member(), do: onMember(actions.Cordon), want: seen{Annotations: annotations{}, Suspend: true}},
+		"uncordon":                  {object: member(drained), do: onMember(actions.Uncordon), want: seen{Annotations: annotations{}}},
+		"member gone":               {object: member(unreachable), do: memberGone(now), want: seen{Annotations: annotations{v1alpha1.AnnotationMemberGone: "2026-05-04T12:00:00Z"}}},
+		"member gone, to come":      {object: member(unreachable), do: memberGone(now.Add(time.Minute)), same: true, kind: actions.Invalid, err: "MemberCluster alpine: time: 2026-05-04T12:01:00Z is yet to come"},
+		"member gone, too old":      {object: member(unreachable), do: memberGone(now.Add(-2 * time.Hour)), same: true, kind: actions.Invalid, err: "is before the last answer"},
+		"member gone, ready":        {object: member(ready), do: memberGone(now), same: true, kind: actions.Invalid, err: "drain it instead"},
+		"member gone, not known":    {object: member(), do: memberGone(now), same: true, kind: actions.Conflict, err: "status.lastHeardTime: is not known yet"},
+		"member, not there":         {do: onMember(actions.Drain), kind: actions.NotFound, err: "MemberCluster alpine not found"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

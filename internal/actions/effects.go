@@ -56,6 +56,9 @@ func EffectCancel(f *v1alpha1.FleetMiniCluster, runIDs []string) (string, error)
 	if err := named(f, err); err != nil {
 		return "", err
 	}
+	if allListed(f, v1alpha1.AnnotationCancel, runs) {
+		return "nothing: it is asked for already", nil
+	}
 	var text string
 	if len(runs) == 1 {
 		text = fmt.Sprintf("cancels run %s on %s: %s stopped and it is not started again %s", runs[0].ID, runs[0].Cluster, itsPods(f, runs[0]), untilAsked)
@@ -157,6 +160,31 @@ func EffectResume(f *v1alpha1.FleetMiniCluster) (string, error) {
 	return "starts what has not run yet as soon as there is room", nil
 }
 
+// EffectResize says what Scale does with any size.
+func EffectResize(f *v1alpha1.FleetMiniCluster) (string, error) {
+	if err := named(f, notDeleting(f)); err != nil {
+		return "", err
+	}
+	spec := &f.Spec.MiniCluster
+	least := max(spec.MinSize, 1)
+	if err := named(f, checkSize(f, max(spec.Size, least))); err != nil {
+		return "", err
+	}
+	if least == spec.MaxSize {
+		return "nothing: minSize and maxSize are the same", nil
+	}
+	text := fmt.Sprintf("changes the number of pods on each member in place, from %d to %d; now it is %d", least, spec.MaxSize, max(spec.Size, 1))
+	return text + backFromGit(f), nil
+}
+
+// backFromGit says what becomes of a size that Git does not have.
+func backFromGit(f *v1alpha1.FleetMiniCluster) string {
+	if f.Labels[v1alpha1.LabelSource] == "" {
+		return ""
+	}
+	return "; the size in Git (" + declaredAt(f) + ") comes back when this MiniCluster is changed there"
+}
+
 // EffectScale says what Scale does.
 func EffectScale(f *v1alpha1.FleetMiniCluster, size int32) (string, error) {
 	if err := named(f, notDeleting(f)); err != nil {
@@ -175,10 +203,7 @@ func EffectScale(f *v1alpha1.FleetMiniCluster, size int32) (string, error) {
 	default:
 		text = fmt.Sprintf("stops the last %d pods on each member (%d, not %d), with whatever runs on them", now-size, size, now)
 	}
-	if f.Labels[v1alpha1.LabelSource] != "" {
-		text += "; the size in Git (" + declaredAt(f) + ") comes back when this MiniCluster is changed there"
-	}
-	return text, nil
+	return text + backFromGit(f), nil
 }
 
 // EffectRunGone says what RunGone does and means, and how old the last news of the members is.
@@ -186,6 +211,9 @@ func EffectRunGone(f *v1alpha1.FleetMiniCluster, runIDs []string, now time.Time)
 	runs, err := silentRuns(f, runIDs)
 	if err := named(f, err); err != nil {
 		return "", err
+	}
+	if allListed(f, v1alpha1.AnnotationRunGone, runs) {
+		return "nothing: it is declared already", nil
 	}
 	var items []string
 	for _, run := range runs {
@@ -209,8 +237,11 @@ func lastNews(f *v1alpha1.FleetMiniCluster, run *v1alpha1.Run, now time.Time) st
 
 // EffectSyncSource says what SyncSource does.
 func EffectSyncSource(s *v1alpha1.GitSource) string {
-	if s.Spec.Suspend {
+	switch {
+	case s.Spec.Suspend:
 		return "nothing: the source is suspended (spec.suspend)"
+	case !s.DeletionTimestamp.IsZero():
+		return "nothing: the source is being deleted"
 	}
 	return fmt.Sprintf("reads the repository now instead of within %s, and applies what is new since %s", s.Spec.Interval.Duration, orNothing(s.Status.Revision))
 }
@@ -224,18 +255,33 @@ func orNothing(revision string) string {
 
 // EffectApprovePrune says what ApprovePrune does, with what would be deleted.
 func EffectApprovePrune(s *v1alpha1.GitSource, revision string) (string, error) {
-	if err := named(s, checkApproval(s, revision, v1alpha1.ConditionPruneBlocked)); err != nil {
+	if err := named(s, approvable(s, revision, v1alpha1.ConditionPruneBlocked)); err != nil {
 		return "", err
+	}
+	if s.Annotations[v1alpha1.AnnotationApprovePrune] == revision {
+		return approvedAlready, nil
 	}
 	return "deletes from the hub, and with their runs from all members, what Git does not declare any more: " + question(s, v1alpha1.ConditionPruneBlocked), nil
 }
 
 // EffectApproveRuns says what ApproveRuns does, with what would run anew.
 func EffectApproveRuns(s *v1alpha1.GitSource, revision string) (string, error) {
-	if err := named(s, checkApproval(s, revision, v1alpha1.ConditionRunsBlocked)); err != nil {
+	if err := named(s, approvable(s, revision, v1alpha1.ConditionRunsBlocked)); err != nil {
 		return "", err
 	}
+	if s.Annotations[v1alpha1.AnnotationApproveRuns] == revision {
+		return approvedAlready, nil
+	}
 	return "applies what has run before and runs it anew: " + question(s, v1alpha1.ConditionRunsBlocked), nil
+}
+
+const approvedAlready = "nothing: it is approved already"
+
+func approvable(s *v1alpha1.GitSource, revision, condition string) error {
+	if err := notDeleting(s); err != nil {
+		return err
+	}
+	return checkApproval(s, revision, condition)
 }
 
 // question is what the hub says waits for approval, without how to approve it by hand.

@@ -53,6 +53,21 @@ func TestEffects(t *testing.T) {
 			kind: actions.Invalid, err: "9 is above maxSize"},
 		"run gone": {effect: func() (string, error) { return actions.EffectRunGone(miniCluster(silent), []string{"3f2a"}, now) },
 			want: "gives up run 3f2a000000 on alpine (last heard of 12m ago, with 4 pods), and what that was for starts on another member: if its pods still run, it runs twice at once until the member returns, so make sure first that they do not, by switching off their nodes for example; this cannot be taken back"},
+		"cancel twice": {effect: func() (string, error) {
+			return actions.EffectCancel(miniCluster(annotated(v1alpha1.AnnotationCancel, "3f2a000000")), nil)
+		}, want: "nothing: it is asked for already"},
+		"run gone twice": {effect: func() (string, error) {
+			return actions.EffectRunGone(miniCluster(silent, annotated(v1alpha1.AnnotationRunGone, "3f2a000000")), []string{"3f2a"}, now)
+		}, want: "nothing: it is declared already"},
+		"resize": {effect: func() (string, error) { return actions.EffectResize(miniCluster()) },
+			want: "changes the number of pods on each member in place, from 2 to 8; now it is 4"},
+		"resize what is rigid": {effect: func() (string, error) { return actions.EffectResize(miniCluster(rigid)) },
+			kind: actions.Invalid, err: "spec.miniCluster.maxSize: is not set"},
+		"prune twice": {effect: func() (string, error) {
+			s := source(blocked(v1alpha1.ConditionPruneBlocked, ""))
+			s.Annotations = map[string]string{v1alpha1.AnnotationApprovePrune: "main@1a2b3c4"}
+			return actions.EffectApprovePrune(s, "main@1a2b3c4")
+		}, want: "nothing: it is approved already"},
 		"sync": {effect: plain(actions.EffectSyncSource(source())),
 			want: "reads the repository now instead of within 1m0s, and applies what is new since main@1a2b3c4"},
 		"prune": {effect: func() (string, error) {

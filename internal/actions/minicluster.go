@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,20 +21,59 @@ func editMiniCluster(ctx context.Context, c client.Client, key client.ObjectKey,
 }
 
 // Rerun asks for one more run on each member. The token identifies the request: the same one again changes nothing, so
-// that a button that is pressed twice asks once.
+// that a button that is pressed twice asks once. That holds for as long as a run that answers it is on record.
 func Rerun(ctx context.Context, c client.Client, key client.ObjectKey, token string, o Options) (MiniCluster, error) {
+	return editMiniCluster(ctx, c, key, o, func(f *v1alpha1.FleetMiniCluster) (string, error) { return rerun(f, token) })
+}
+
+// RerunOnce is Rerun by a token of its own, unless one more run is asked for already: then nothing is changed.
+func RerunOnce(ctx context.Context, c client.Client, key client.ObjectKey, now time.Time, o Options) (MiniCluster, error) {
 	return editMiniCluster(ctx, c, key, o, func(f *v1alpha1.FleetMiniCluster) (string, error) {
-		if err := checkToken(token); err != nil {
-			return "", err
-		}
 		if err := notDeleting(f); err != nil {
 			return "", err
 		}
-		annotate(f, v1alpha1.AnnotationRerunAt, token)
-		if f.Suspended() {
-			return "it is suspended: the run starts once it is resumed", nil
+		if RerunAsked(f, now) {
+			return "one more run is asked for already", nil
 		}
-		return "", nil
+		return rerun(f, now.UTC().Format(time.RFC3339Nano))
+	})
+}
+
+func rerun(f *v1alpha1.FleetMiniCluster, token string) (note string, err error) {
+	if err := checkToken(token); err != nil {
+		return "", err
+	}
+	if err := notDeleting(f); err != nil {
+		return "", err
+	}
+	if token != f.Annotations[v1alpha1.AnnotationRerunAt] && answered(f, token) {
+		return "it has been run for this request before", nil
+	}
+	annotate(f, v1alpha1.AnnotationRerunAt, token)
+	if f.Suspended() {
+		return "it is suspended: the run starts once it is resumed", nil
+	}
+	return "", nil
+}
+
+// answered says whether a run for a token is on record.
+func answered(f *v1alpha1.FleetMiniCluster, token string) bool {
+	return f.Status.LastHandledRerunAt == token ||
+		slices.ContainsFunc(f.Status.Runs, func(r v1alpha1.Run) bool { return r.RerunAt == token }) ||
+		slices.ContainsFunc(f.Status.Succeeded, func(r v1alpha1.EndedRun) bool { return r.RerunAt == token })
+}
+
+// doubleClick is within which two requests without tokens are one, though the run of the first one has begun.
+const doubleClick = 3 * time.Second
+
+// RerunAsked says whether one more run is asked for that has not begun anywhere, or has just begun.
+func RerunAsked(f *v1alpha1.FleetMiniCluster, now time.Time) bool {
+	token := f.Annotations[v1alpha1.AnnotationRerunAt]
+	if token == "" {
+		return false
+	}
+	return !answered(f, token) || slices.ContainsFunc(f.Status.Runs, func(r v1alpha1.Run) bool {
+		return r.RerunAt == token && r.RestoredTime == nil && r.StartTime != nil && now.Sub(r.StartTime.Time) < doubleClick
 	})
 }
 
@@ -156,10 +196,44 @@ func FindRun(f *v1alpha1.FleetMiniCluster, id string) (*v1alpha1.Run, error) {
 	}
 }
 
+// LiveRuns are the ids of the runs that Cancel stops where none is named.
+func LiveRuns(f *v1alpha1.FleetMiniCluster) []string {
+	runs, _ := liveRuns(f, nil) // that there are none is no error here
+	return idsOf(runs)
+}
+
+// SilentRuns are the ids of the runs that RunGone takes.
+func SilentRuns(f *v1alpha1.FleetMiniCluster) []string {
+	var out []string
+	for _, id := range LiveRuns(f) {
+		if _, err := silentRuns(f, []string{id}); err == nil {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+func idsOf(runs []*v1alpha1.Run) []string {
+	var out []string
+	for _, run := range runs {
+		out = append(out, run.ID)
+	}
+	return out
+}
+
+func listed(f *v1alpha1.FleetMiniCluster, annotation string) []string {
+	return strings.FieldsFunc(f.Annotations[annotation], func(c rune) bool { return c == ',' || unicode.IsSpace(c) })
+}
+
+// allListed says whether it is asked for all of some runs already.
+func allListed(f *v1alpha1.FleetMiniCluster, annotation string, runs []*v1alpha1.Run) bool {
+	have := listed(f, annotation)
+	return !slices.ContainsFunc(runs, func(run *v1alpha1.Run) bool { return !slices.Contains(have, run.ID) })
+}
+
 // addRuns adds ids to a list in an annotation, and leaves all that is there as it is.
 func addRuns(f *v1alpha1.FleetMiniCluster, annotation string, runs []*v1alpha1.Run) {
-	list := f.Annotations[annotation]
-	have := strings.FieldsFunc(list, func(c rune) bool { return c == ',' || unicode.IsSpace(c) })
+	list, have := f.Annotations[annotation], listed(f, annotation)
 	for _, run := range runs {
 		if slices.Contains(have, run.ID) {
 			continue

@@ -3,6 +3,7 @@ package actions
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,15 +25,42 @@ func SyncSource(ctx context.Context, c client.Client, key client.ObjectKey, toke
 		if err := checkToken(token); err != nil {
 			return "", err
 		}
-		if err := notDeleting(s); err != nil {
+		if err := checkSync(s); err != nil {
 			return "", err
-		}
-		if s.Spec.Suspend {
-			return "", &Error{Kind: Conflict, Field: "spec.suspend", Message: "is true: the repository is not read", Remedy: "set it to false"}
 		}
 		annotate(s, v1alpha1.AnnotationReconcileAt, token)
 		return "", nil
 	})
+}
+
+// SyncOnce is SyncSource by a token of its own, unless that is asked for already: then nothing is changed.
+func SyncOnce(ctx context.Context, c client.Client, key client.ObjectKey, now time.Time, o Options) (Source, error) {
+	return editSource(ctx, c, key, o, func(s *v1alpha1.GitSource) (string, error) {
+		if err := checkSync(s); err != nil {
+			return "", err
+		}
+		if SyncAsked(s) {
+			return "it is asked for already", nil
+		}
+		annotate(s, v1alpha1.AnnotationReconcileAt, now.UTC().Format(time.RFC3339Nano))
+		return "", nil
+	})
+}
+
+// SyncAsked says whether it is asked for to read the repository, and that was not done yet.
+func SyncAsked(s *v1alpha1.GitSource) bool {
+	token := s.Annotations[v1alpha1.AnnotationReconcileAt]
+	return token != "" && token != s.Status.LastHandledReconcileAt
+}
+
+func checkSync(s *v1alpha1.GitSource) error {
+	if err := notDeleting(s); err != nil {
+		return err
+	}
+	if s.Spec.Suspend {
+		return &Error{Kind: Conflict, Field: "spec.suspend", Message: "is true: the repository is not read", Remedy: "set it to false"}
+	}
+	return nil
 }
 
 // ApprovePrune has a GitSource delete what the revision no longer declares. The revision is that which the person has
