@@ -104,10 +104,22 @@ func newServer(access *fakeAccess, objects ...any) *Server {
 	return s
 }
 
+// handlers are those of servers, since it takes a while to make one.
+var handlers sync.Map
+
+func handlerOf(s *Server) http.Handler {
+	if h, ok := handlers.Load(s); ok {
+		return h.(http.Handler)
+	}
+	h := s.Handler()
+	handlers.Store(s, h)
+	return h
+}
+
 // request answers a GET.
 func request(s *Server, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1"+path, nil))
+	handlerOf(s).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1"+path, nil))
 	return w
 }
 
