@@ -12,8 +12,11 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -78,6 +81,13 @@ func (a *fakeAccess) Recheck(context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.login
+}
+
+// emptyHub has no Placements and no namespaces.
+type emptyHub struct{ client.Reader }
+
+func (emptyHub) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 }
 
 // newServer is a server whose store holds these objects, for one person.

@@ -125,6 +125,8 @@ func wantedStatus(operation, namespace string, own, member int) int {
 		return http.StatusOK
 	case namespace != "physics":
 		return http.StatusNotFound
+	case operation == "logs" && own == http.StatusOK:
+		return http.StatusServiceUnavailable // no member is connected
 	default:
 		return own
 	}

@@ -23,7 +23,6 @@ func (s *Server) registerReads(api huma.API) {
 	huma.Register(api, get("summary", "/summary", "fleet", "The fleet at a glance"), reading(s, s.summary))
 	huma.Register(api, get("list-miniclusters", "/miniclusters", "miniclusters", "List MiniClusters"), reading(s, s.list))
 	huma.Register(api, get("get-minicluster", miniClusterAt, "miniclusters", "One MiniCluster, with its runs"), reading(s, s.miniCluster))
-	huma.Register(api, get("get-tree", miniClusterAt+"/tree", "miniclusters", "From the commit to the pods"), notYet[MiniClusterPath, view.TreeNode])
 	huma.Register(api, get("get-manifest", miniClusterAt+"/manifest", "miniclusters", "As YAML"), reading(s, s.manifest))
 	huma.Register(api, get("list-events", miniClusterAt+"/events", "miniclusters", "Its events, for who may list events"), reading(s, s.events))
 	huma.Register(api, get("grid", "/grid", "fleet", "MiniClusters × members × revisions"), reading(s, s.grid))

@@ -70,6 +70,7 @@ func New(o Options) *Server {
 	s := &Server{
 		o: o, store: store.New(rand.Text(), store.DefaultLog), streams: newStreams(o.Stream),
 		live: live.New(live.Options{Members: live.Connected{Provider: o.Members}, Queue: o.Queue, FleetID: o.FleetID, Now: o.Now}),
+		logs: newStreams(StreamOptions{PerPerson: maxLogsOfPerson, Total: maxLogs}),
 	}
 	if o.Access == nil {
 		p := people{o.Auth, s.store.Namespaces}
@@ -98,6 +99,7 @@ func (s *Server) Handler() http.Handler {
 // Start implements manager.Runnable: it has the cache feed the store, until ctx ends. Then streams end, too.
 func (s *Server) Start(ctx context.Context) error {
 	defer s.streams.stop()
+	defer s.logs.stop()
 	filled, err := s.store.Watch(ctx, s.o.Cache)
 	if err != nil {
 		return err

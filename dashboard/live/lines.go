@@ -8,6 +8,7 @@ import (
 	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/nodeusage"
 	"github.com/minifleet/minifleet/internal/queue"
+	"github.com/minifleet/minifleet/internal/sanitize"
 	"github.com/minifleet/minifleet/internal/view"
 )
 
@@ -37,7 +38,7 @@ func (r *Reader) room(member string) (room *nodeusage.Room, unknown string) {
 	switch {
 	case room.State == nodeusage.Known:
 	case m.RoomError() != "":
-		unknown = m.RoomError()
+		unknown = sanitize.Text(m.RoomError(), sanitize.MaxNote)
 	case room.State == nodeusage.Pending:
 		unknown = "its nodes and pods have not been listed yet"
 	default:
