@@ -37,8 +37,8 @@ type Outcome[T client.Object] struct {
 	Note string
 }
 
-// Status is written often while pods start, so that a conflict may come several times in a row: about a second in all.
-var conflictBackoff = wait.Backoff{Steps: 8, Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.2}
+// Status is written often while pods start, so that a conflict may come several times in a row: a third of a second in all.
+var conflictBackoff = wait.Backoff{Steps: 6, Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.2}
 
 // edit reads an object, has it changed and patches what differs, on top of what was read. The note of change is passed
 // on.

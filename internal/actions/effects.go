@@ -362,18 +362,34 @@ func EffectStart(f *v1alpha1.FleetMiniCluster) (string, error) {
 	}
 	spec := f.Spec.MiniCluster.DeepCopy()
 	spec.Default()
-	where := "where its placement chooses"
-	switch {
-	case f.Spec.PlacementRef != nil:
-		where = "where Placement " + sanitize.Text(f.Spec.PlacementRef.Name, sanitize.MaxNote) + " chooses"
-	case f.Spec.Placement != nil && len(f.Spec.Placement.ClusterNames) > 0:
-		where = "on " + sanitize.Text(sanitize.Names(f.Spec.Placement.ClusterNames, maxNames), sanitize.MaxNote)
-	}
 	pods := "1 pod"
 	if spec.Size > 1 {
 		pods = fmt.Sprintf("%d pods", spec.Size)
 	}
-	return fmt.Sprintf("creates %s and runs it once with %s on each member, %s", Describe(f, client.ObjectKeyFromObject(f)), pods, where), nil
+	object := "FleetMiniCluster " + f.Namespace + "/" + f.Name
+	if f.Name == "" {
+		object += f.GenerateName + "…"
+	}
+	return fmt.Sprintf("creates %s and runs it once with %s on %s", object, pods, whereFirst(f)), nil
+}
+
+// whereFirst says which members a new FleetMiniCluster runs on.
+func whereFirst(f *v1alpha1.FleetMiniCluster) string {
+	if f.Spec.PlacementRef != nil {
+		return "each member that Placement " + sanitize.Text(f.Spec.PlacementRef.Name, sanitize.MaxNote) + " chooses"
+	}
+	of := ""
+	p := f.Spec.Placement
+	if p != nil && len(p.ClusterNames) > 0 {
+		of = " of " + sanitize.Text(sanitize.Names(p.ClusterNames, maxNames), sanitize.MaxNote)
+	}
+	switch {
+	case p == nil || p.NumberOfClusters == nil:
+		return "each member" + of + " that its placement selects"
+	case *p.NumberOfClusters == 1:
+		return "one member" + of + " that its placement selects"
+	}
+	return fmt.Sprintf("%d members%s that its placement selects", *p.NumberOfClusters, of)
 }
 
 // named adds to an Error which object it is about.

@@ -89,7 +89,7 @@ func TestEffects(t *testing.T) {
 		"member gone, heard from": {effect: func() (string, error) { return actions.EffectMemberGone(member(ready), nil, now, now.Add(time.Second)) },
 			kind: actions.Invalid, err: "MemberCluster alpine: status.conditions[Ready]: is True"},
 		"start": {effect: func() (string, error) { return actions.EffectStart(miniCluster()) },
-			want: "creates FleetMiniCluster hpc/lammps and runs it once with 4 pods on each member, where its placement chooses"},
+			want: "creates FleetMiniCluster hpc/lammps and runs it once with 4 pods on each member that its placement selects"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -28,16 +28,21 @@ func (f *actFlags) addAct(cmd *cobra.Command) {
 
 func (f *actFlags) options() actions.Options { return actions.Options{DryRun: f.dryRun} }
 
-// announce says what an action does, before it does it. Where objects are printed, it says so on standard error.
+// announce says what an action does to an object, before it does it; an effect that names the object goes without one.
+// Where objects are printed, it says so on standard error.
 func (f *actFlags) announce(object, effect string) {
+	text := effect
+	if object != "" {
+		text = object + ": " + effect
+	}
 	if f.dryRun {
-		object += " (dry run)"
+		text += " (dry run: nothing was done)"
 	}
 	if f.output.format == "" {
-		f.env.printf("%s: %s\n", object, effect)
+		f.env.printf("%s\n", text)
 		return
 	}
-	f.env.notef("%s: %s", object, effect)
+	f.env.notef("%s", text)
 }
 
 // finish prints what an action has done.
@@ -74,7 +79,7 @@ func (f *actFlags) act(ctx context.Context, hub *hubClient, args []string, a min
 		if err != nil {
 			return nil, err
 		}
-		if err := f.finish(hub, out.Object, out.Note); err != nil {
+		if err := f.finish(hub, out.Object, ""); err != nil { // the effect says what there is to note
 			return nil, err
 		}
 		done = append(done, out.Object)

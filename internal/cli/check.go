@@ -234,7 +234,7 @@ func (f *checkFlags) rights(ctx context.Context, hub *hubClient) ([]checked, err
 	}
 	out := []checked{{stateOK, "rights", "in namespace " + hub.namespace + " you may " + strings.Join(may, ", ")}}
 	if len(mayNot) > 0 {
-		out = append(out, checked{"Skipped", "rights", "you may not " + strings.Join(mayNot, ", ")})
+		out = append(out, checked{"Denied", "rights", "you may not " + strings.Join(mayNot, ", ")})
 	}
 	return out, nil
 }

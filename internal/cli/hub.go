@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -30,13 +31,13 @@ type hubClient struct {
 }
 
 // hubScheme has all kinds that the command line reads on a hub.
-func hubScheme() *runtime.Scheme {
+var hubScheme = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(apiextensionsv1.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	return scheme
-}
+})
 
 // connect makes a client. It asks nothing of the hub yet.
 func connect(flags *genericclioptions.ConfigFlags) (*hubClient, error) {

@@ -29,7 +29,8 @@ func newReconcile(env *environment) *cobra.Command {
 		Use:   "reconcile NAME",
 		Short: "Have the hub read the repository of a FleetMiniCluster now",
 		Long: "Asks the GitSource that declares a FleetMiniCluster to read its repository now, and waits until it has. Everything\n" +
-			"else that the hub does it does at once anyway; to run something again, use rerun.",
+			"else that the hub does it does at once anyway; to run something again, use rerun.\n\n" +
+			"The exit code is 1 when the GitSource is not ready then.",
 		Example:           "  minifleet reconcile lammps",
 		Args:              names(1, 1, "a FleetMiniCluster"),
 		ValidArgsFunction: f.completeMiniClusters(1),
@@ -105,11 +106,17 @@ func (f *reconcileFlags) await(ctx context.Context, hub *hubClient, source *v1al
 	if err != nil {
 		return err
 	}
-	if f.output.format != "" {
-		return f.finish(hub, last, "")
-	}
-	s := f.env.screen()
 	state, message := ready(last.Status.Conditions)
-	f.env.printf("GitSource %s/%s  %s  %s\n", last.Namespace, last.Name, s.Paint(s.State(state)), message)
+	if f.output.format != "" {
+		if err := f.finish(hub, last, ""); err != nil {
+			return err
+		}
+	} else {
+		s := f.env.screen()
+		f.env.printf("GitSource %s/%s  %s  %s\n", last.Namespace, last.Name, s.Paint(s.State(state)), message)
+	}
+	if state != "Ready" {
+		return quietExit(exitFailed)
+	}
 	return nil
 }

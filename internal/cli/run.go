@@ -299,8 +299,7 @@ func (f *runFlags) start(ctx context.Context, hub *hubClient, object *v1alpha1.F
 	if err != nil {
 		return err
 	}
-	name := "FleetMiniCluster " + object.Namespace + "/" + object.Name + object.GenerateName
-	f.announce(name, effect)
+	f.announce("", effect)
 	out, err := actions.Start(ctx, hub.client, object, f.key, f.options())
 	if err != nil {
 		return err

@@ -5,9 +5,11 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -132,13 +134,19 @@ func sourceState(s *v1alpha1.GitSource) (state, message string) {
 	state, message = ready(s.Status.Conditions)
 	for _, kind := range []string{v1alpha1.ConditionPruneBlocked, v1alpha1.ConditionRunsBlocked} {
 		if c := meta.FindStatusCondition(s.Status.Conditions, kind); c != nil && meta.IsStatusConditionTrue(s.Status.Conditions, kind) {
-			return "Blocked", orDash(c.Message)
+			return "Blocked", blockedWhy(c)
 		}
 	}
 	if s.Spec.Suspend {
 		return string(v1alpha1.StateSuspended), message
 	}
 	return state, message
+}
+
+// blockedWhy is what waits for approval, without how kubectl would approve it.
+func blockedWhy(c *metav1.Condition) string {
+	text, _, _ := strings.Cut(c.Message, ". If that is meant:")
+	return orDash(text)
 }
 
 type sourceGetFlags struct {
@@ -196,7 +204,7 @@ func (f *sourceGetFlags) questions(s screen.Screen, source *v1alpha1.GitSource) 
 		if c == nil || !meta.IsStatusConditionTrue(source.Status.Conditions, q.condition) {
 			continue
 		}
-		f.env.printf("\n%s  %s\nif that is meant: %s\n", s.Paint(s.State("Blocked")), orDash(c.Message), revisionHint(f.env.program, source, q.command))
+		f.env.printf("\n%s  %s\nif that is meant: %s\n", s.Paint(s.State("Blocked")), blockedWhy(c), revisionHint(f.env.program, source, q.command))
 	}
 }
 

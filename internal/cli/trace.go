@@ -95,13 +95,17 @@ func step(b *strings.Builder, name, text string) {
 	fmt.Fprintf(b, "%-*s%s\n", stepWidth, name, text)
 }
 
+func joinNonEmpty(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "  ")
+}
+
 func (f *traceFlags) origin(b *strings.Builder, s screen.Screen, item *v1alpha1.FleetMiniCluster, source *v1alpha1.GitSource) {
 	name := item.Labels[v1alpha1.LabelSource]
 	if name == "" {
 		step(b, "Origin", "created on the hub, not from Git")
 		return
 	}
-	step(b, "Commit", strings.TrimSpace(orDash(item.Status.Revision)+"  "+f.author(commitOf(source, item.Status.Revision))))
+	step(b, "Commit", joinNonEmpty(orDash(item.Status.Revision), f.author(commitOf(source, item.Status.Revision))))
 	if source == nil {
 		step(b, "GitSource", orDash(name)+": not there, or you may not read it")
 	} else {
@@ -153,9 +157,10 @@ func (f *traceFlags) placed(b *strings.Builder, item *v1alpha1.FleetMiniCluster)
 func (f *traceFlags) ledgerLine(b *strings.Builder, s screen.Screen, item *v1alpha1.FleetMiniCluster, source *v1alpha1.GitSource, run *v1alpha1.Run) {
 	step(b, "Member", orDash(run.Cluster))
 	step(b, "  Job", item.Name)
-	step(b, "  Run", strings.TrimSpace(fmt.Sprintf("%s  %s  %s", run.ID, s.Paint(s.State(string(run.State))), runTime(run, f.env))))
+	state, was := runState(item, run.Cluster, run.ID, run.State)
+	step(b, "  Run", joinNonEmpty(run.ID, s.Paint(s.State(state)), was, runTime(run, f.env)))
 	if run.Revision != "" {
-		step(b, "  Commit", strings.TrimSpace(orDash(run.Revision)+"  "+f.author(commitOf(source, run.Revision))))
+		step(b, "  Commit", joinNonEmpty(orDash(run.Revision), f.author(commitOf(source, run.Revision))))
 	}
 	step(b, "", sanitize.Text(run.Message, sanitize.MaxMessage))
 	if e := run.Exit; e != nil {

@@ -113,10 +113,25 @@ func (f *treeFlags) member(s screen.Screen, at *screen.Node, item *v1alpha1.Flee
 	if line.Run == "" {
 		return
 	}
-	job := at.Add(screen.Text("Job "+item.Name), s.State(string(line.State)), screen.Text("run "+line.Run), screen.Text(f.runTime(item, line.Run)))
+	state, was := runState(item, line.Name, line.Run, line.State)
+	job := at.Add(screen.Text("Job "+item.Name), s.State(state), screen.Text(was), screen.Text("run "+line.Run), screen.Text(f.runTime(item, line.Run)))
 	if p := line.Pods; p.Desired > 0 {
-		job.Add(screen.Text(podsText(p)))
+		text := podsText(p)
+		if was != "" {
+			text += " when last heard of"
+		}
+		job.Add(screen.Text(text))
 	}
+}
+
+// runState is that of a run. What was live on a member that cannot be reached is Unknown, and was says how it was then.
+func runState(item *v1alpha1.FleetMiniCluster, member, run string, state v1alpha1.RunState) (shown, was string) {
+	for _, line := range item.Status.Clusters {
+		if line.Name == member && line.Run == run && line.Sync == v1alpha1.SyncUnknown && !state.Ended() {
+			return string(v1alpha1.StateUnknown), "was " + string(state) + " when last heard of"
+		}
+	}
+	return string(state), ""
 }
 
 // lastNews is how old what is known of a member is, if that is old.

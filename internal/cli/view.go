@@ -34,9 +34,19 @@ func briefOf(f *v1alpha1.FleetMiniCluster) brief {
 	return s
 }
 
-// since is when the latest run began, ran or ended, or without one when Ready has changed last.
+// since is when the latest run began, ran or ended, or without one when Ready has changed last. Of what is Unknown it is
+// when a member was last heard of.
 func since(f *v1alpha1.FleetMiniCluster) time.Time {
 	var at time.Time
+	for i := range f.Status.Clusters {
+		if heard := f.Status.Clusters[i].LastHeardTime; heard != nil && (at.IsZero() || heard.Time.Before(at)) {
+			at = heard.Time
+		}
+	}
+	if f.Status.State == v1alpha1.StateUnknown && !at.IsZero() {
+		return at
+	}
+	at = time.Time{}
 	for i := range f.Status.Runs {
 		run := &f.Status.Runs[i]
 		for _, t := range []*metav1.Time{run.StartTime, run.RunningTime, run.CompletionTime} {

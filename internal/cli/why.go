@@ -76,7 +76,7 @@ func (f *whyFlags) rows(item *v1alpha1.FleetMiniCluster) []whyRow {
 			add(w.Name, string(v1alpha1.StateWaiting), orDash(w.Reason))
 		}
 		for _, r := range p.Rejected {
-			add(r.Name, "Skipped", orDash(r.Reason))
+			add(r.Name, "Rejected", orDash(r.Reason))
 		}
 	}
 	return out

@@ -71,3 +71,21 @@ func TestNames(t *testing.T) {
 		})
 	}
 }
+
+func TestLine(t *testing.T) {
+	cases := map[string]struct{ text, want string }{
+		"as it is":            {"\t a  b ", "\t a  b "},
+		"the end of a line":   {"a\r\n", "a"},
+		"colours":             {"\x1b[1;32mok\x1b[0m", "ok"},
+		"other sequences":     {"\x1b[2J\x1b]0;title\x07", "\uFFFD[2J\uFFFD]0;title\uFFFD"},
+		"C1 and directions":   {"\u009b31m\u202e", "\uFFFD31m\uFFFD"},
+		"not UTF-8":           {"\xff", "\uFFFD"},
+		"a carriage return":   {"a\rb", "a\uFFFDb"},
+		"symbols and letters": {"✓ Grüße 你好", "✓ Grüße 你好"},
+	}
+	for name, c := range cases {
+		if got := Line(c.text); got != c.want {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+}

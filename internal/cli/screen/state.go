@@ -32,7 +32,7 @@ var shapes = map[string]shape{
 	"Starting": active, "Running": active, "Stopping": active, "Progressing": active, "Deleting": active,
 	"Waiting": waiting, "Missing": waiting, "Connecting": waiting, "OutOfSync": waiting, "Blocked": waiting,
 	"Failed": bad, "Cancelled": bad, "Invalid": bad, "Degraded": bad, "Different": bad, "Extra": bad, "NotReady": bad, "Replaced": bad,
-	"Suspended": paused, "Drained": paused, "Draining": paused, "Cordoned": paused, "Skipped": paused,
+	"Suspended": paused, "Drained": paused, "Draining": paused, "Cordoned": paused, "Rejected": paused, "Denied": paused,
 	"Unknown": unknown, "Unreachable": unknown,
 }
 

@@ -161,7 +161,7 @@ func (c *Client) get(ctx context.Context, namespace, name, what string, query ur
 		return answer.Body, nil
 	}
 	defer func() { _ = answer.Body.Close() }()
-	return nil, problem(answer, namespace+"/"+name)
+	return nil, problem(answer, namespace+"/"+name, what)
 }
 
 // Unreachable is an error of the connection: trying again may help.
@@ -171,7 +171,7 @@ type Unreachable struct{ error }
 func (u *Unreachable) Unwrap() error { return u.error }
 
 // problem says what an answer other than 200 means.
-func problem(answer *http.Response, object string) error {
+func problem(answer *http.Response, object, what string) error {
 	var details struct{ Title, Detail string } // RFC 9457
 	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxProblem))
 	_ = json.Unmarshal(body, &details) // what is not JSON has no details
@@ -186,7 +186,11 @@ func problem(answer *http.Response, object string) error {
 	case code == http.StatusUnauthorized:
 		return fmt.Errorf("the dashboard does not accept the token%s: it may have expired, or be of another cluster; give one with --token or MINIFLEET_TOKEN", text)
 	case code == http.StatusForbidden:
-		return fmt.Errorf("FleetMiniCluster %s: you may not read this%s: ask for the right, which for logs is get fleetminiclusters/logs", object, text)
+		right := "fleetminiclusters"
+		if what == "logs" {
+			right += "/logs"
+		}
+		return fmt.Errorf("FleetMiniCluster %s: you may not read this%s: ask for the right to get %s", object, text, right)
 	case code == http.StatusNotFound:
 		return fmt.Errorf("FleetMiniCluster %s: there is no such object or run, or you may not see it%s", object, text)
 	case code >= 300 && code < 400:
