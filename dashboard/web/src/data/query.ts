@@ -66,6 +66,7 @@ export function suggest(query: string, caret: number, values: (key: Key) => read
   if (current.kind === "label") return [];
   const typed = current.value.toLowerCase();
   const found = values(current.kind).filter((value) => value.toLowerCase().includes(typed) && value.toLowerCase() !== typed);
+  found.sort((a, b) => Number(b.toLowerCase().startsWith(typed)) - Number(a.toLowerCase().startsWith(typed)));
   return found.slice(0, limit).map((value) => `${current.kind}:${value}`);
 }
 

@@ -63,19 +63,24 @@ interface StateProps {
   word?: string;
 }
 
-/** State says how far something is: by shape, word and colour. */
+/** What has ended stays so, whatever becomes of its member: then the age of the news says nothing. */
+const ended = new Set(["Succeeded", "Failed", "Cancelled", "Replaced"]);
+
+/** State says how far something is: by shape, word and colour, and by the age of the news where a member cannot be reached. */
 export function State({ state, place, staleSince, word }: StateProps) {
-  const sign = staleSince && sureOf(state) === false ? signOf("Unknown") : signOf(state);
+  const sign = signOf(state);
+  const unknown = sign.tone === "unk";
   return (
-    <span class={`state ${sign.tone}`}>
-      <Shape name={sign.shape} />
-      <span>{word ?? state}</span>
-      {place ? <span class="num"> · {ordinal(place)}</span> : null}
-      {staleSince && sign.tone === "unk" ? <> · <AgeText since={staleSince} /></> : null}
-    </span>
+    <>
+      <span class={`state ${sign.tone}`}>
+        <Shape name={sign.shape} />
+        <span>{word ?? state}</span>
+        {place ? <span class="num"> · {ordinal(place)}</span> : null}
+        {staleSince && unknown ? <span class="num"> · <AgeText since={staleSince} /></span> : null}
+      </span>
+      {staleSince && !unknown && !ended.has(state) ? (
+        <span class="stale-mark unk" title="A member that it may run on cannot be reached; this is the age of the last news from there"><Shape name="unknown" /><span class="hidden">last news </span><AgeText since={staleSince} /></span>
+      ) : null}
+    </>
   );
 }
-
-/** What has ended stays so whatever becomes of its member; all else is known only as of the last news. */
-const ended = new Set(["Succeeded", "Failed", "Cancelled", "Replaced", "Waiting", "Invalid", "Suspended"]);
-const sureOf = (state: string) => ended.has(state);

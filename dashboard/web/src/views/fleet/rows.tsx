@@ -65,7 +65,7 @@ class Cells extends Component<{ row: Row | undefined }> {
     return (
       <>
         <div role="gridcell" class="c-name"><a class="clip" tabIndex={-1} href={to("miniclusters", row.namespace, row.name)} title={`${row.namespace}/${row.name}`}>{row.name}</a><span class="dim clip">{row.namespace}</span></div>
-        <div role="gridcell" class="c-state"><State state={row.state} place={row.place} staleSince={row.staleSince} /></div>
+        <div role="gridcell" class="c-state flush"><State state={row.state} place={row.place} staleSince={row.staleSince} /></div>
         <div role="gridcell" class="c-why" title={row.why}><span class={signOf(row.state).tone === "ok" ? "dim" : ""}>{row.why}</span></div>
         <div role="gridcell" class="c-pods"><Pods row={row} /></div>
         <div role="gridcell" class="c-members clip" title={row.members.join(", ")}>{row.members.length ? row.members.join(", ") : <span class="dim">–</span>}</div>

@@ -20,7 +20,7 @@ export function Tiles({ list, total }: { list: List; total: number }) {
       <ul class="tiles" aria-label="MiniClusters">
         {rows.map((row) => (
           <li key={`${row.namespace}/${row.name}`} class={`tile ${signOf(row.state).tone}`}>
-            <div class="bar"><State state={row.state} place={row.place} staleSince={row.staleSince} /><span class="grow" /><span class="dim"><Age since={row.since} /></span></div>
+            <div class="bar flush"><State state={row.state} place={row.place} staleSince={row.staleSince} /><span class="grow" /><span class="dim"><Age since={row.since} /></span></div>
             <a class="clip" href={to("miniclusters", row.namespace, row.name)} title={`${row.namespace}/${row.name}`}>{row.name}</a>
             <span class="tile-why">{row.why}</span>
             <span class="dim clip">{row.namespace}{row.members.length ? ` · ${row.members.join(", ")}` : ""}</span>

@@ -24,7 +24,7 @@ export default function Diff({ cluster }: TabProps) {
       <Outdated readAt={read.readAt.value} failure={failure} retry={read.refresh} />
       {items.length === 0 ? <Empty title="Nothing to compare">It has no objects on any member yet.</Empty> : (
         <p class="bar diff-head"><span>{different ? <><b>{different}</b> of {plural(items.length, "object")} differ</> : `All ${plural(items.length, "object")} are as wanted`}</span><span class="grow" />
-          <span class="dim"><span class="diff-key live">−</span> is there, not wanted <span class="diff-key desired">+</span> wanted, not there</span></p>
+          <span class="dim"><span class="diff-key removed">−</span> is there, not wanted <span class="diff-key added">+</span> wanted, not there</span></p>
       )}
       {sorted.map((item) => <OneObject key={`${item.member} ${item.kind} ${item.namespace} ${item.name}`} item={item} />)}
     </>
@@ -41,7 +41,7 @@ function OneObject({ item }: { item: Difference }) {
           <table>
             <tbody>
               {lines.map((line, i) => line.kind === "fold" ? <tr key={i} class="fold"><td colSpan={4}>{plural(line.count, "equal line")}</td></tr> : (
-                <tr key={i} class={line.kind}><td class="num">{line.live || ""}</td><td class="num">{line.desired || ""}</td><td>{{ same: " ", live: "−", desired: "+" }[line.kind]}</td><td><code>{line.text}</code></td></tr>
+                <tr key={i} class={{ same: "", live: "removed", desired: "added" }[line.kind]}><td class="num">{line.live || ""}</td><td class="num">{line.desired || ""}</td><td>{{ same: " ", live: "−", desired: "+" }[line.kind]}</td><td><code>{line.text}</code></td></tr>
               ))}
             </tbody>
           </table>

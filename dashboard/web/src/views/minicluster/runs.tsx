@@ -6,7 +6,7 @@ import { age, between } from "../../data/format";
 import { Age } from "../../ui/age";
 import { CommitText } from "../../ui/commit";
 import { Empty } from "../../ui/messages";
-import { State } from "../../ui/state";
+import { signOf, State } from "../../ui/state";
 import type { TabProps } from "./tabs";
 
 /** Runs of it, latest first, each with its commit. The bar is how long it waited for its pods and how long they ran. */
@@ -17,10 +17,10 @@ export default function Runs({ cluster }: TabProps) {
     <ol class="runs" aria-label="Runs, latest first">
       {cluster.runs.map((run) => (
         <li key={run.id}>
-          <div class="run-state"><State state={run.state} staleSince={run.staleSince} />{run.attempt ? <span class="dim">attempt {run.attempt + 1}</span> : null}</div>
+          <div class="run-state flush"><State state={run.state} staleSince={run.staleSince} />{run.attempt ? <span class="dim">attempt {run.attempt + 1}</span> : null}</div>
           <div class="run-member"><a href={to("members", run.member)}>{run.member}</a> <span class="mono dim" title="Id of the run">{run.id}</span></div>
           <div class="run-commit"><CommitText commit={run.commit} author /></div>
-          <div class="run-time"><Length run={run} longest={longest} /></div>
+          <div class={`run-time ${signOf(run.state).tone}`}><Length run={run} longest={longest} /></div>
           <div class="run-start dim">{run.start ? <><Age since={run.start} /> ago</> : "–"}</div>
           <div class="run-logs">{cluster.mayReadLogs && !run.remembered ? <a href={`${to("miniclusters", run.namespace, run.name)}?tab=logs&member=${encodeURIComponent(run.member)}&run=${encodeURIComponent(run.id)}`}>Logs<span class="hidden"> of run {run.id}</span></a> : null}</div>
           <Ending run={run} />

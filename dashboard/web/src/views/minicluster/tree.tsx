@@ -96,7 +96,7 @@ function Branches({ root, cluster }: { root: TreeNode; cluster: MiniCluster }) {
           <Name node={node} cluster={cluster} />
           {node.state && node.kind !== "Pods" ? <State state={node.state} staleSince={node.staleSince} /> : null}
           {node.text ? <span class="tree-text dim">{node.text}</span> : null}
-          {node.staleSince ? <span class="dim">no news for <Age since={node.staleSince} /></span> : node.since && node.kind === "Commit" ? <span class="dim"><Age since={node.since} /> ago</span> : null}
+          {node.staleSince && signOf(node.state ?? "").tone !== "unk" ? <span class="dim">no news for <Age since={node.staleSince} /></span> : node.since && node.kind === "Commit" ? <span class="dim"><Age since={node.since} /> ago</span> : null}
         </div>
         {open && pods.length ? <ul role="none" class="pods-cells">{pods.map((pod) => cell(pod, level + 1, inner))}</ul> : null}
         {open && rest.length ? <ul role="none">{rest.map((child) => item(child, level + 1, inner))}</ul> : null}
@@ -159,7 +159,7 @@ function Facts({ cluster }: { cluster: MiniCluster }) {
       <ul class="on-members">
         {cluster.onMembers.map((m) => (
           <li key={m.member}>
-            <div class="bar"><a href={to("members", m.member)}><b>{m.member}</b></a><State state={m.state} staleSince={m.staleSince} /><span class="dim">{m.sync}, {m.health}</span></div>
+            <div class="bar"><a href={to("members", m.member)}><b>{m.member}</b></a><State state={m.state} staleSince={m.staleSince} />{m.sync === "Unknown" && m.health === "Unknown" ? null : <span class="dim">{m.sync}, {m.health}</span>}</div>
             {m.because ? <p class="dim">Chosen because {m.because}</p> : null}
             {m.overrides.length ? <p class="dim">Overrides: {m.overrides.join(", ")}</p> : null}
           </li>

@@ -29,7 +29,7 @@ export default function MiniClusterView({ params }: RouteProps) {
     <>
       <header class="view-head cluster-head">
         <nav class="crumbs" aria-label="Breadcrumb"><a href="/">Fleet</a><Icon name="chevron" /><a class="clip" href={`/?namespace=${encodeURIComponent(namespace)}`}>{namespace}</a></nav>
-        <h1 class="clip" title={name}>{name}</h1>
+        <h1 title={name}>{name}</h1>
         {cluster ? <State state={cluster.state} place={cluster.place} staleSince={cluster.staleSince} /> : null}
         {cluster ? <span class="dim">for <Age since={cluster.since} /></span> : null}
         <span class="grow" />
