@@ -44,6 +44,7 @@ type fakeAccess struct {
 	members    bool
 	err        error // of all reviews
 	login      error // of Recheck
+	refuse     string // a verb
 	asked      int
 }
 
@@ -72,9 +73,9 @@ func (a *fakeAccess) Members(context.Context) (bool, error) {
 	return a.members && a.err == nil, a.err
 }
 
-func (a *fakeAccess) May(_ context.Context, _, _, namespace, _ string) (bool, error) {
+func (a *fakeAccess) May(_ context.Context, verb, _, namespace, _ string) (bool, error) {
 	s, err := a.scope()
-	return err == nil && s.Has(namespace), err
+	return err == nil && s.Has(namespace) && verb != a.refuse, err
 }
 
 func (a *fakeAccess) Recheck(context.Context) error {
@@ -157,11 +158,10 @@ func memberCluster(name string) *v1alpha1.MemberCluster {
 	}
 }
 
-func lost(m *v1alpha1.MemberCluster, since time.Duration) *v1alpha1.MemberCluster {
+func lost(m *v1alpha1.MemberCluster, since time.Duration) {
 	m.Status.LastHeardTime = ago(since)
 	m.Status.Conditions[0].Status, m.Status.Conditions[0].Reason = metav1.ConditionUnknown, v1alpha1.ReasonUnreachable
 	m.Status.Conditions[0].Message = "no answer"
-	return m
 }
 
 func gitSource(namespace, name string, commits ...v1alpha1.Commit) *v1alpha1.GitSource {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,10 +45,13 @@ func canaries() []any {
 	}
 }
 
+// document is the API's description, which takes a while to make.
+var document = sync.OnceValues(OpenAPI)
+
 // getPaths are those of all reads in the API's description, with the parameters given.
 func getPaths(t *testing.T, namespace, name, member string) map[string]string {
 	t.Helper()
-	raw, err := OpenAPI()
+	raw, err := document()
 	if err != nil {
 		t.Fatal(err)
 	}

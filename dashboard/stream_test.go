@@ -156,8 +156,8 @@ func TestStreamResets(t *testing.T) {
 	for {
 		e := next()
 		if e.name == "reset" {
-			if e.id != s.store.Cursor() {
-				t.Errorf("got %s, want %s", e.id, s.store.Cursor())
+			if c := e.change(t); !c.Reset || c.Cursor != e.id || len(c.MiniClusters) > 0 {
+				t.Errorf("got %+v", e)
 			}
 			return
 		}

@@ -105,7 +105,7 @@ func TestChanges(t *testing.T) {
 			s.SetSource(source("chemistry", "2"))
 			s.SetMember(member("birch", "1", true))
 		}, reader(false, "physics"), ""},
-		"a member is lost": {func(s *store.Store) { s.SetMember(member("alpine", "2", false)) }, reader(true, "physics"), "a Unknown, member alpine"},
+		"a member is lost":         {func(s *store.Store) { s.SetMember(member("alpine", "2", false)) }, reader(true, "physics"), "a Unknown, member alpine"},
 		"a member is lost, unseen": {func(s *store.Store) { s.SetMember(member("alpine", "2", false)) }, reader(false, "physics"), "a Unknown"},
 		"a member is back": {func(s *store.Store) {
 			s.SetMember(member("alpine", "2", false))

@@ -33,33 +33,39 @@ func (c counts) list() []Count {
 
 // Select returns those that a filter means, in the order in which they come, and counts by what they can be filtered.
 func Select(entries []*Entry, f Filter) ([]*Entry, Facets) {
-	states, namespaces, sources, members := counts{}, counts{}, counts{}, counts{}
+	t := tally{counts{}, counts{}, counts{}, counts{}}
 	out := make([]*Entry, 0, len(entries))
 	for _, e := range entries {
-		terms, state, namespace, source, member := f.holds(e)
-		if !terms {
+		missed, ok := f.misses(e)
+		if !ok {
 			continue
 		}
-		// Each facet is counted without its own filter.
-		if namespace && source && member {
-			states[facetKey{"", e.Row.State}]++
-		}
-		if state && source && member {
-			namespaces[facetKey{"", e.Row.Namespace}]++
-		}
-		if state && namespace && member && e.Row.Source != "" {
-			sources[facetKey{e.Row.Namespace, e.Row.Source}]++
-		}
-		if state && namespace && source {
-			for _, m := range e.Row.Members {
-				members[facetKey{"", m}]++
-			}
-		}
-		if state && namespace && source && member {
+		t.add(&e.Row, missed)
+		if missed == 0 {
 			out = append(out, e)
 		}
 	}
-	return out, Facets{States: states.list(), Namespaces: namespaces.list(), Sources: sources.list(), Members: members.list()}
+	return out, Facets{States: t.states.list(), Namespaces: t.namespaces.list(), Sources: t.sources.list(), Members: t.members.list()}
+}
+
+type tally struct{ states, namespaces, sources, members counts }
+
+// add counts a row for each facet without the filter of that facet itself.
+func (t *tally) add(r *Row, missed int) {
+	if missed&^byState == 0 {
+		t.states[facetKey{"", r.State}]++
+	}
+	if missed&^byNamespace == 0 {
+		t.namespaces[facetKey{"", r.Namespace}]++
+	}
+	if missed&^bySource == 0 && r.Source != "" {
+		t.sources[facetKey{r.Namespace, r.Source}]++
+	}
+	if missed&^byMember == 0 {
+		for _, m := range r.Members {
+			t.members[facetKey{"", m}]++
+		}
+	}
 }
 
 // attention orders states: what wants attention, then what waits, what runs, what is held, what has ended.

@@ -150,19 +150,35 @@ func commitTerm(part, value string) (term, error) {
 	}, nil
 }
 
-// holds says of each list of alternatives whether one holds, and whether all terms do.
-func (f *Filter) holds(e *Entry) (terms, states, namespaces, sources, members bool) {
+// The lists of alternatives of a filter, as bits.
+const (
+	byState = 1 << iota
+	byNamespace
+	bySource
+	byMember
+)
+
+// misses says of which lists of alternatives none holds; ok is false where a term does not.
+func (f *Filter) misses(e *Entry) (lists int, ok bool) {
 	r := &e.Row
 	for _, t := range f.terms {
 		if !t(e) {
-			return false, false, false, false, false
+			return 0, false
 		}
 	}
-	states = len(f.states) == 0 || slices.Contains(f.states, r.State)
-	namespaces = len(f.namespaces) == 0 || slices.Contains(f.namespaces, r.Namespace)
-	sources = len(f.sources) == 0 || r.Source != "" && slices.ContainsFunc(f.sources, func(s string) bool { return isJoined(s, r.Namespace, r.Source) })
-	members = len(f.members) == 0 || slices.ContainsFunc(f.members, func(m string) bool { return slices.Contains(r.Members, m) })
-	return true, states, namespaces, sources, members
+	if len(f.states) > 0 && !slices.Contains(f.states, r.State) {
+		lists |= byState
+	}
+	if len(f.namespaces) > 0 && !slices.Contains(f.namespaces, r.Namespace) {
+		lists |= byNamespace
+	}
+	if len(f.sources) > 0 && (r.Source == "" || !slices.ContainsFunc(f.sources, func(s string) bool { return isJoined(s, r.Namespace, r.Source) })) {
+		lists |= bySource
+	}
+	if len(f.members) > 0 && !slices.ContainsFunc(f.members, func(m string) bool { return slices.Contains(r.Members, m) }) {
+		lists |= byMember
+	}
+	return lists, true
 }
 
 // isJoined says whether a text is NAMESPACE/NAME.

@@ -114,7 +114,9 @@ func TestFacets(t *testing.T) {
 }
 
 func TestSort(t *testing.T) {
-	created := func(f *view.Entry, before time.Duration) { f.Row.Created, f.Row.Since = noon.Add(-before), noon.Add(-before) }
+	created := func(f *view.Entry, before time.Duration) {
+		f.Row.Created, f.Row.Since = noon.Add(-before), noon.Add(-before)
+	}
 	list := fleetOfFive()
 	for i, e := range list {
 		created(e, time.Duration(i)*time.Minute)

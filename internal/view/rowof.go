@@ -150,10 +150,10 @@ func clusterOf(f *v1alpha1.FleetMiniCluster, member string) *v1alpha1.ClusterSta
 // derivedState is the state of a FleetMiniCluster whose status has none.
 func derivedState(f *v1alpha1.FleetMiniCluster) v1alpha1.State {
 	is := func(condition string) bool { return meta.IsStatusConditionTrue(f.Status.Conditions, condition) }
-	live, any := furthestRun(f)
+	live, isLive := furthestRun(f)
 	failed := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionFailed)
 	switch {
-	case any:
+	case isLive:
 		return live
 	case is(v1alpha1.ConditionFailed) && failed.Reason == v1alpha1.ReasonRunCancelled:
 		return v1alpha1.StateCancelled
@@ -171,7 +171,7 @@ func derivedState(f *v1alpha1.FleetMiniCluster) v1alpha1.State {
 }
 
 // furthestRun is the state of the live run that is furthest.
-func furthestRun(f *v1alpha1.FleetMiniCluster) (state v1alpha1.State, any bool) {
+func furthestRun(f *v1alpha1.FleetMiniCluster) (state v1alpha1.State, isLive bool) {
 	order := []v1alpha1.State{v1alpha1.StateRunning, v1alpha1.StateStarting, v1alpha1.StateStopping, v1alpha1.StateSuspended}
 	at := len(order)
 	for i := range f.Status.Runs {

@@ -219,4 +219,3 @@ func TestRunsOnLostMember(t *testing.T) {
 		t.Errorf("silent are %s", got)
 	}
 }
-
