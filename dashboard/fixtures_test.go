@@ -20,6 +20,8 @@ import (
 
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/dashboard/live"
+	"github.com/minifleet/minifleet/internal/queue"
 )
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
@@ -98,7 +100,7 @@ func newServer(access *fakeAccess, objects ...any) *Server {
 		Person: func(context.Context) (Person, error) {
 			return Person{Name: "ada", Groups: []string{"hpc"}, Token: func() string { return "t" }}, nil
 		},
-		Config: hubConfig(), Version: "v0", Now: func() time.Time { return noon },
+		Hub: emptyHub{}, Config: hubConfig(), Version: "v0", Now: func() time.Time { return noon },
 	})
 	for _, o := range objects {
 		switch o := o.(type) {
@@ -108,6 +110,9 @@ func newServer(access *fakeAccess, objects ...any) *Server {
 			s.store.SetMember(o)
 		case *v1alpha1.GitSource:
 			s.store.SetSource(o)
+		case *queue.Queue:
+			s.o.Queue = o
+			s.live = live.New(live.Options{Members: live.Connected{}, Queue: o, FleetID: "f", Now: s.o.Now})
 		}
 	}
 	filled := func() bool { return true }
