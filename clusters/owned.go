@@ -43,7 +43,10 @@ func (m *Member) Owned(ctx context.Context, key types.NamespacedName, origin fle
 	return out, nil
 }
 
+// SecretContent is what the annotation SecretContentAnnotation of a Secret says as long as nobody has edited its data.
+func SecretContent(s *corev1.Secret) string { return contentDigest(s.Data) }
+
 // SecretEdited says whether somebody has edited the data of a Secret since it was applied.
 func SecretEdited(s *corev1.Secret) bool {
-	return s.Annotations[SecretContentAnnotation] != contentDigest(s.Data)
+	return s.Annotations[SecretContentAnnotation] != SecretContent(s)
 }
