@@ -145,7 +145,7 @@ func TestDifferences(t *testing.T) {
 			"Job/lammps":                  "Different run 00000000aa began with an earlier version of the MiniCluster: this is what the next one will have",
 			"ConfigMap/lammps-entrypoint": "Same run 00000000aa began with an earlier version of the MiniCluster: this is what the next one will have",
 			"Secret/lammps-curve":         "Same run 00000000aa began with an earlier version of the MiniCluster: this is what the next one will have",
-			"Service/lammps":        "Same run 00000000aa began with an earlier version of the MiniCluster: this is what the next one will have",
+			"Service/lammps":              "Same run 00000000aa began with an earlier version of the MiniCluster: this is what the next one will have",
 		}, map[string]string{"Job/lammps": "image: ghcr.io/example/lammps:1"}},
 		"nothing has begun":                 {func(f *v1alpha1.FleetMiniCluster) { f.Status.Runs, f.Status.Clusters[0].Run = nil, "" }, func(m *fake) { clear(m.objects) }, others, nil},
 		"it has ended, and nothing is kept": {func(f *v1alpha1.FleetMiniCluster) { f.Status.Runs[0].State = v1alpha1.RunSucceeded }, func(m *fake) { clear(m.objects) }, map[string]string{}, nil},
