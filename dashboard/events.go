@@ -54,9 +54,7 @@ func (s *Server) events(ctx context.Context, r *reader, _ string, in *MiniCluste
 
 // listEvents are the events about a FleetMiniCluster that who bears the token may list.
 func listEvents(ctx context.Context, cfg *rest.Config, token string, e *view.Entry) ([]eventsv1.Event, error) {
-	own := rest.AnonymousClientConfig(cfg)
-	own.BearerToken = token
-	client, err := eventsclient.NewForConfig(own)
+	client, err := eventsclient.NewForConfig(asPerson(cfg, token, hubTimeout))
 	if err != nil {
 		return nil, err
 	}

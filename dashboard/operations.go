@@ -100,11 +100,11 @@ type Session struct {
 
 type body[T any] struct{ Body T }
 
-// Start is a MiniCluster to run.
+// Start is a MiniCluster to run. Either a name or generateName is needed.
 type Start struct {
 	Namespace               string            `json:"namespace" maxLength:"63"`
-	Name                    string            `json:"name,omitempty" maxLength:"58" doc:"Default: generateName and five letters."`
-	GenerateName            string            `json:"generateName,omitempty" maxLength:"52"`
+	Name                    string            `json:"name,omitempty" maxLength:"58" doc:"Default: generateName and a few letters and digits."`
+	GenerateName            string            `json:"generateName,omitempty" maxLength:"48"`
 	Labels                  map[string]string `json:"labels,omitempty"`
 	MiniCluster             map[string]any    `json:"miniCluster" doc:"The spec of a flux-framework.org/v1alpha2 MiniCluster."`
 	PlacementRef            string            `json:"placementRef,omitempty" doc:"Name of a Placement in the namespace; exactly one of it and placement."`
@@ -121,8 +121,9 @@ type Started struct {
 	UID       string `json:"uid,omitempty" doc:"Absent for a dry run."`
 	URL       string `json:"url" doc:"Path of it in this API."`
 	Page      string `json:"page" doc:"Path of the page about it."`
-	Created   bool   `json:"created" doc:"false: an earlier request with the same Idempotency-Key has."`
+	Created   bool   `json:"created" doc:"false: an earlier request with the same Idempotency-Key has. Of a dry run: it would be."`
 	DryRun    bool   `json:"dryRun"`
+	Message   string `json:"message" doc:"What was asked for, in a sentence."`
 }
 
 type startRequest struct {
@@ -152,7 +153,7 @@ type ActionRequest struct {
 
 type rerunRequest struct {
 	ActionRequest
-	IdempotencyKey string `header:"Idempotency-Key" maxLength:"128" doc:"Repeated, the request asks for no second run."`
+	IdempotencyKey string `header:"Idempotency-Key" maxLength:"128" doc:"Repeated, the request asks for no second run. Without one, a request is the same as the one before until that run has begun."`
 }
 
 // RunIDs are the ids of runs.

@@ -2,6 +2,8 @@ package dashboard
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -57,7 +59,13 @@ func (r rights) May(ctx context.Context, verb, resource, namespace, name string)
 	return r.auth.Allowed(ctx, r.of, a)
 }
 
-func (r rights) Recheck(ctx context.Context) error { return r.auth.Recheck(ctx, r.of) }
+func (r rights) Recheck(ctx context.Context) error {
+	err := r.auth.Recheck(ctx, r.of)
+	if errors.Is(err, auth.ErrUnavailable) {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}
 
 // attributes are those of RESOURCE or RESOURCE/SUBRESOURCE.
 func attributes(verb, resource string) authorizationv1.ResourceAttributes {

@@ -36,17 +36,6 @@ func (e *Entry) LiveRuns() []string {
 	return out
 }
 
-// SilentRuns are the ids of live runs on members that cannot be reached.
-func SilentRuns(f *v1alpha1.FleetMiniCluster, c Context) []string {
-	var out []string
-	for i := range f.Status.Runs {
-		if r := &f.Status.Runs[i]; !r.State.Ended() && isStale(f, r.Cluster, &c) {
-			out = append(out, r.ID)
-		}
-	}
-	return out
-}
-
 // For is the row for one reader: with the place in the line for room, 0 for none, and without what concerns others.
 func (e *Entry) For(sees Sees, place int32) Row {
 	r := e.Row
