@@ -259,7 +259,7 @@ func (s *side) left(t *testing.T) []string {
 	return out
 }
 
-// A join that fails at any step leaves nothing behind, and one that had succeeded before stays as it was.
+// A join that fails at any step is undone in full, and one that had succeeded before stays as it was.
 func TestJoinIsUndone(t *testing.T) {
 	refused := errors.New("refused")
 	refuse := func(kind string) func(string, client.Object) error {

@@ -23,7 +23,7 @@ type Remove struct {
 	Policy v1alpha1.DeletionPolicy
 	// Timeout is how long the deletion is waited for.
 	Timeout time.Duration
-	// Member is a client of the member, from which what a join has made is deleted; nil to leave that there.
+	// Member is a client of the member, from which what a join has made is deleted; nil to keep that.
 	Member client.Client
 }
 
