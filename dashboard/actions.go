@@ -26,7 +26,9 @@ const nothing = "nothing: "
 
 // action is an offer as the reader sees it. Denied says why they may not ask for it, whatever it would do.
 func (o offer) action(denied string, sees view.Sees) view.Action {
-	safe := func(text string) string { return sentence(view.HideOthers(sanitize.Text(text, sanitize.MaxMessage), sees)) }
+	safe := func(text string) string {
+		return sentence(view.HideOthers(sanitize.Text(text, sanitize.MaxMessage), sees))
+	}
 	a := view.Action{Name: o.name, Runs: o.runs, Effect: safe(o.effect), Enabled: denied == "" && o.err == nil}
 	switch own := actions.AsError(o.err); {
 	case own != nil:

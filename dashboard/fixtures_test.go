@@ -44,8 +44,8 @@ type fakeAccess struct {
 	mu         sync.Mutex
 	namespaces scope
 	members    bool
-	err        error // of all reviews
-	login      error // of Recheck
+	err        error  // of all reviews
+	login      error  // of Recheck
 	refuse     string // a verb
 	asked      int
 }

@@ -49,6 +49,7 @@ func canaries() []any {
 
 // document is the API's description, which takes a while to make.
 var document = sync.OnceValues(OpenAPI)
+
 // waitingLine is that for room on alpine, in which one waits that most may not see.
 func waitingLine() *queue.Queue {
 	q := queue.New()

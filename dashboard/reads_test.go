@@ -55,16 +55,16 @@ func TestList(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	s := newServer(all(), fleetOf(1)...)
 	for path, want := range map[string]string{
-		"/miniclusters?q=colour:red":                                        "there is no colour:",
-		"/miniclusters?state=lost":                                          "use one of failed",
-		"/miniclusters?fields=secrets":                                      "a row has no secrets",
-		"/miniclusters?limit=1001":                                          "1000",
-		"/miniclusters?sort=colour":                                         "sort",
-		"/timeline?from=2026-03-04T12:00:00Z&to=2026-03-04T11:00:00Z":       "exchange them",
-		"/timeline?from=yesterday":                                          "from",
-		"/miniclusters?q=" + strings.Repeat("x", 600):                       "512",
-		"/miniclusters/" + strings.Repeat("x", 70) + "/lammps":              "63",
-		"/changes":                                                          "after",
+		"/miniclusters?q=colour:red":                                  "there is no colour:",
+		"/miniclusters?state=lost":                                    "use one of failed",
+		"/miniclusters?fields=secrets":                                "a row has no secrets",
+		"/miniclusters?limit=1001":                                    "1000",
+		"/miniclusters?sort=colour":                                   "sort",
+		"/timeline?from=2026-03-04T12:00:00Z&to=2026-03-04T11:00:00Z": "exchange them",
+		"/timeline?from=yesterday":                                    "from",
+		"/miniclusters?q=" + strings.Repeat("x", 600):                 "512",
+		"/miniclusters/" + strings.Repeat("x", 70) + "/lammps":        "63",
+		"/changes": "after",
 		"/summary?" + strings.Repeat("namespace=a&", 65) + "namespace=last": "64",
 	} {
 		if w := request(s, path); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), want) {
