@@ -62,29 +62,27 @@ type miniClusterAct struct {
 	do     func(context.Context, client.Client, client.ObjectKey, actions.Options) (actions.MiniCluster, error)
 }
 
-// act does something to the FleetMiniClusters that arguments name, one after the other, and returns them.
-func (f *actFlags) act(ctx context.Context, hub *hubClient, args []string, a miniClusterAct) ([]*v1alpha1.FleetMiniCluster, error) {
-	var done []*v1alpha1.FleetMiniCluster
+// act does something to the FleetMiniClusters that arguments name, one after the other.
+func (f *actFlags) act(ctx context.Context, hub *hubClient, args []string, a miniClusterAct) error {
 	for _, arg := range args {
 		item, err := f.miniCluster(ctx, hub, arg)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		effect, err := a.effect(item)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		f.announce("FleetMiniCluster "+item.Namespace+"/"+item.Name, effect)
 		out, err := a.do(ctx, hub.client, client.ObjectKeyFromObject(item), f.options())
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := f.finish(hub, out.Object, ""); err != nil { // the effect says what there is to note
-			return nil, err
+			return err
 		}
-		done = append(done, out.Object)
 	}
-	return done, nil
+	return nil
 }
 
 // simpleAct is the command of an action that takes nothing but names.
@@ -97,8 +95,7 @@ func simpleAct(env *environment, cmd *cobra.Command, a miniClusterAct) *cobra.Co
 			return err
 		}
 		return f.run(cmd, func(ctx context.Context, hub *hubClient) error {
-			_, err := f.act(ctx, hub, args, a)
-			return err
+			return f.act(ctx, hub, args, a)
 		})
 	}
 	f.addAct(cmd)

@@ -25,8 +25,7 @@ func newCancel(env *environment) *cobra.Command {
 				return err
 			}
 			return f.run(cmd, func(ctx context.Context, hub *hubClient) error {
-				_, err := f.act(ctx, hub, args[:1], cancelRuns(args[1:]))
-				return err
+				return f.act(ctx, hub, args[:1], cancelRuns(args[1:]))
 			})
 		},
 	}

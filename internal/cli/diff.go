@@ -14,11 +14,8 @@ import (
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
-// Exit codes of diff.
-const (
-	exitDifferent = 1
-	exitDiffError = 2
-)
+// exitDifferent is an exit code of diff, beside exitVerdictError.
+const exitDifferent = 1
 
 type diffFlags struct {
 	hubFlags
@@ -63,15 +60,7 @@ func (f *diffFlags) run(cmd *cobra.Command, name string) error {
 		}
 		return verdict(items)
 	})
-	return withCode(err, exitDiffError)
-}
-
-// withCode gives an error that has no exit code of its own this one.
-func withCode(err error, code int) error {
-	if _, coded := err.(exit); err == nil || coded { //nolint:errorlint // explain passes it on as it is
-		return err
-	}
-	return exit{code, err}
+	return verdictError(err)
 }
 
 // verdict is the exit code: a difference that is known counts more than one that may be there.
@@ -83,7 +72,7 @@ func verdict(items []server.Difference) error {
 		case server.Different, server.Missing, server.Extra:
 			return quietExit(exitDifferent)
 		default:
-			code = exitDiffError
+			code = exitVerdictError
 		}
 	}
 	if code == exitOK {

@@ -93,7 +93,7 @@ users: [{name: a, user: {token: t}}], contexts: [{name: a, context: {cluster: a,
 	if err := os.WriteFile(kubeconfig, []byte(body), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	real := func(env *environment) { env.connect = connect }
+	reachable := func(env *environment) { env.connect = connect }
 	cases := map[string]struct {
 		args []string
 		code int
@@ -105,7 +105,7 @@ users: [{name: a, user: {token: t}}], contexts: [{name: a, context: {cluster: a,
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			code, _, stderr, _ := play(t, scene{edit: real}, append([]string{"get"}, c.args...)...)
+			code, _, stderr, _ := play(t, scene{edit: reachable}, append([]string{"get"}, c.args...)...)
 			if code != c.code || !strings.Contains(stderr, c.err) {
 				t.Errorf("exit code %d: %s", code, stderr)
 			}

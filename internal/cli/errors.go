@@ -20,6 +20,18 @@ type exit struct {
 	error
 }
 
+// exitVerdictError is for commands whose exit code 1 is an answer, as of diff: it says that there is none.
+const exitVerdictError = 2
+
+// verdictError gives an error of such a command its exit code, unless it has one of its own.
+func verdictError(err error) error {
+	var own exit
+	if err == nil || errors.As(err, &own) {
+		return err
+	}
+	return exit{exitVerdictError, err}
+}
+
 // quietExit ends a command that has said everything already.
 func quietExit(code int) error { return exit{code: code} }
 

@@ -148,7 +148,7 @@ func TestFollow(t *testing.T) {
 
 func TestInterrupted(t *testing.T) {
 	s := scene{funcs: story(becomes(v1alpha1.StateRunning, "4 of 4 pods ready"))}
-	s.funcs.Watch = func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
+	s.funcs.Watch = func(_ context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
 		return watch.NewEmptyWatch(), nil
 	}
 	s.edit = func(env *environment) {

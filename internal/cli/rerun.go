@@ -50,7 +50,7 @@ func (f *rerunFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	token := cmp.Or(f.request, f.env.requestToken())
 	err := f.hubFlags.run(cmd, func(ctx context.Context, hub *hubClient) error {
-		_, err := f.act(ctx, hub, args, miniClusterAct{
+		err := f.act(ctx, hub, args, miniClusterAct{
 			effect: actions.EffectRerun,
 			do: func(ctx context.Context, c client.Client, key client.ObjectKey, o actions.Options) (actions.MiniCluster, error) {
 				return actions.Rerun(ctx, c, key, token, o)
@@ -62,7 +62,7 @@ func (f *rerunFlags) run(cmd *cobra.Command, args []string) error {
 		return f.waitForEnd(ctx, hub, args, f.timeout)
 	})
 	if f.wait {
-		return withCode(err, exitWaitError)
+		return verdictError(err)
 	}
 	return err
 }

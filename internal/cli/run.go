@@ -100,7 +100,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if f.detach || f.dryRun {
 		return err
 	}
-	return withCode(err, exitWaitError)
+	return verdictError(err)
 }
 
 // arguments are the name, and behind -- the command.

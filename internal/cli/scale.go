@@ -33,8 +33,7 @@ func newScale(env *environment) *cobra.Command {
 				return invalid{errors.New("--size: say how many pods there are to be")}
 			}
 			return f.run(cmd, func(ctx context.Context, hub *hubClient) error {
-				_, err := f.act(ctx, hub, args, f.action())
-				return err
+				return f.act(ctx, hub, args, f.action())
 			})
 		},
 	}

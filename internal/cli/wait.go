@@ -16,10 +16,9 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
 
-// Exit codes of wait.
+// Exit codes of wait, beside exitVerdictError.
 const (
 	exitWaitFailed  = 1
-	exitWaitError   = 2
 	exitWaitTimeout = 3
 )
 
@@ -42,7 +41,7 @@ func newWait(env *environment) *cobra.Command {
 		ValidArgsFunction: f.completeMiniClusters(-1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := f.run(cmd, func(ctx context.Context, hub *hubClient) error { return f.waitForEnd(ctx, hub, args, f.timeout) })
-			return withCode(err, exitWaitError)
+			return verdictError(err)
 		},
 	}
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long at most; 0: as long as it takes")

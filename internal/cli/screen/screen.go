@@ -37,7 +37,7 @@ func New(out io.Writer, getenv func(string) string) Screen {
 // IsTerminal says whether a stream is one.
 func IsTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd())) //nolint:gosec // file descriptors are small
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 const defaultWidth = 80
@@ -47,7 +47,7 @@ func width(stream any) int {
 	if !ok {
 		return 0
 	}
-	columns, _, err := term.GetSize(int(file.Fd())) //nolint:gosec // file descriptors are small
+	columns, _, err := term.GetSize(int(file.Fd()))
 	if err != nil || columns <= 0 {
 		return defaultWidth
 	}
