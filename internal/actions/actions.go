@@ -1,5 +1,5 @@
 // Package actions has what a person does to FleetMiniClusters, GitSources and MemberClusters: by the command line, the
-// page or a portal. Each action is one patch by the client that is passed, so that the person's own credentials
+// page or a portal. Each action is one patch by the client that is given, so that the person's own credentials
 // authorize it, and rests on the resource version that was read: nothing that others have added meanwhile is lost. It
 // is repeated on a conflict. What an action would do can be told beforehand (Effect…), in one sentence.
 //
@@ -40,8 +40,8 @@ type Outcome[T client.Object] struct {
 // Status is written often while pods start, so that a conflict may come several times in a row: a third of a second in all.
 var conflictBackoff = wait.Backoff{Steps: 6, Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.2}
 
-// edit reads an object, has it changed and patches what differs, on top of what was read. The note of change is passed
-// on.
+// edit reads an object, has it changed and patches what differs, on top of what was read. The note of change is
+// that of the outcome.
 func edit[T client.Object](ctx context.Context, c client.Client, empty func() T, key client.ObjectKey, o Options, change func(T) (note string, err error)) (Outcome[T], error) {
 	var out Outcome[T]
 	err := retry.RetryOnConflict(conflictBackoff, func() error {
@@ -102,7 +102,7 @@ func notDeleting(object client.Object) error {
 }
 
 // typed makes what the API server answers an Error where a caller may do something about it. What else it answers, such
-// as that the person may not, is passed on.
+// as that the person may not, stays as it is.
 func typed(err error, object string) error {
 	if own := AsError(err); own != nil {
 		if own.Object == "" {

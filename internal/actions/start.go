@@ -157,9 +157,12 @@ func again(f, have *v1alpha1.FleetMiniCluster, err error) (MiniCluster, error) {
 // contentOf is a hash of what a person asks for.
 func contentOf(f *v1alpha1.FleetMiniCluster) string {
 	body, _ := json.Marshal(struct { // has no value that JSON lacks
-		Name, GenerateName  string
-		Labels, Annotations map[string]string
-		Spec                v1alpha1.FleetMiniClusterSpec
+		Name         string            `json:"name,omitempty"`
+		GenerateName string            `json:"generateName,omitempty"`
+		Labels       map[string]string `json:"labels,omitempty"`
+		Annotations  map[string]string `json:"annotations,omitempty"`
+
+		Spec v1alpha1.FleetMiniClusterSpec `json:"spec"`
 	}{f.Name, f.GenerateName, f.Labels, f.Annotations, f.Spec})
 	return hash(body)
 }

@@ -40,6 +40,7 @@ func TestStart(t *testing.T) {
 	}{
 		"once":                           {[]call{{object: request(), key: "k", changed: true}}, 1},
 		"twice with the same key":        {[]call{{object: request(), key: "k", changed: true}, {object: request(), key: "k"}}, 1},
+		"twice, without labels":          {[]call{{object: request(), key: "k", changed: true}, {object: request(func(f *v1alpha1.FleetMiniCluster) { f.Labels, f.Annotations = nil, nil }), key: "k"}}, 1},
 		"twice with a generated name":    {[]call{{object: request(unnamed), key: "k", changed: true}, {object: request(unnamed), key: "k"}}, 1},
 		"two keys, generated names":      {[]call{{object: request(unnamed), key: "k", changed: true}, {object: request(unnamed), key: "l", changed: true}}, 2},
 		"the same key, other content":    {[]call{{object: request(), key: "k", changed: true}, {object: request(larger), key: "k", kind: actions.Conflict, err: "idempotency key: has started something else before"}}, 1},

@@ -92,11 +92,11 @@ func newRoot(env *environment) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupRead, "Look at the fleet", newGet(env), newTree(env), newTrace(env), newWhy(env), newQueue(env),
+	add(groupRead, "See the fleet", newGet(env), newTree(env), newTrace(env), newWhy(env), newQueue(env),
 		newLogs(env), newDiff(env), newEvents(env), newOpen(env))
 	add(groupAct, "Run things", newRun(env), newWait(env), newReconcile(env), newRerun(env), newCancel(env),
 		newSuspend(env), newResume(env), newScale(env))
-	add(groupAdmin, "Look after the fleet", newSource(env), newCluster(), newCheck(env), newController())
+	add(groupAdmin, "Administer the fleet", newSource(env), newCluster(), newCheck(env), newController())
 	add(groupFiles, "Check files", newValidate(), newRender())
 	root.AddCommand(newVersion())
 	return root

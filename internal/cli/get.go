@@ -86,9 +86,9 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 	})
 }
 
-func parseStates(words []string) ([]v1alpha1.State, error) {
+func parseStates(values []string) ([]v1alpha1.State, error) {
 	var out []v1alpha1.State
-	for _, word := range words {
+	for _, word := range values {
 		i := slices.IndexFunc(states, func(s v1alpha1.State) bool { return strings.EqualFold(string(s), strings.TrimSpace(word)) })
 		if i < 0 {
 			return nil, invalid{fmt.Errorf("--state: %q is none of %s", word, joinStates())}

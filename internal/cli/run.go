@@ -122,10 +122,10 @@ func (f *runFlags) arguments(cmd *cobra.Command, args []string) (name string, er
 	return name, nil
 }
 
-// quoted is a command line that a shell takes apart into these words again.
-func quoted(words []string) string {
-	out := make([]string, len(words))
-	for i, word := range words {
+// quoted is a command line that a shell takes apart into these arguments again.
+func quoted(arguments []string) string {
+	out := make([]string, len(arguments))
+	for i, word := range arguments {
 		out[i] = word
 		if word == "" || strings.ContainsFunc(word, func(r rune) bool {
 			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+./:,@%", r)
@@ -307,7 +307,7 @@ func (f *runFlags) start(ctx context.Context, hub *hubClient, object *v1alpha1.F
 	if err := f.finish(hub, out.Object, out.Note); err != nil || f.dryRun {
 		return err
 	}
-	if f.output.format == "" {
+	if f.output.format == "" && out.Changed {
 		f.env.printf("%s/%s started\n", out.Object.Namespace, out.Object.Name)
 	}
 	if f.detach {

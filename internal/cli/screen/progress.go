@@ -2,7 +2,7 @@ package screen
 
 import "io"
 
-// Progress is a line on a terminal that says what is being waited for, and is written over. Elsewhere it says nothing.
+// Progress is a line on a terminal that says what is being waited for, and is replaced. Elsewhere it says nothing.
 type Progress struct {
 	screen Screen
 	on     bool

@@ -26,7 +26,7 @@ var (
 	unknown = shape{"◇", "?", magenta}
 )
 
-// shapes of all words for states: of a FleetMiniCluster, a run, a member, a comparison and a check.
+// shapes of all states: of a FleetMiniCluster, a run, a member, a comparison and a check.
 var shapes = map[string]shape{
 	"Succeeded": good, "Ready": good, "Synced": good, "Healthy": good, "Same": good, "OK": good,
 	"Starting": active, "Running": active, "Stopping": active, "Progressing": active, "Deleting": active,

@@ -113,7 +113,7 @@ type position struct {
 	any  bool
 }
 
-// skipper leaves out what was read before, once a log is read again.
+// skipper skips what was read before, once a log is read again.
 type skipper struct {
 	from    position
 	same    int

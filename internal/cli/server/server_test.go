@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/minifleet/minifleet/internal/cli/server"
 )
@@ -193,9 +194,13 @@ func TestTokens(t *testing.T) {
 		settings  server.Settings
 		want, err string
 	}{
-		"given":               {server.Settings{Token: "given", Config: &rest.Config{BearerToken: "other"}}, "Bearer given", ""},
-		"of the kubeconfig":   {server.Settings{Config: &rest.Config{BearerToken: "own"}}, "Bearer own", ""},
-		"of a file":           {server.Settings{Config: &rest.Config{BearerTokenFile: file}}, "Bearer of-file", ""},
+		"given":             {server.Settings{Token: "given", Config: &rest.Config{BearerToken: "other"}}, "Bearer given", ""},
+		"of the kubeconfig": {server.Settings{Config: &rest.Config{BearerToken: "own"}}, "Bearer own", ""},
+		"of a file":         {server.Settings{Config: &rest.Config{BearerTokenFile: file}}, "Bearer of-file", ""},
+		"of a plugin": {server.Settings{Config: &rest.Config{ExecProvider: &clientcmdapi.ExecConfig{
+			Command: "sh", Args: []string{"-c", `echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"of-plugin"}}'`},
+			APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+		}}}, "Bearer of-plugin", ""},
 		"a certificate only":  {server.Settings{Config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: []byte("x")}}}, "", "kubectl create token"},
 		"no kubeconfig":       {server.Settings{}, "", "give --token or set MINIFLEET_TOKEN"},
 		"acting as another":   {server.Settings{Config: &rest.Config{BearerToken: "own", Impersonate: rest.ImpersonationConfig{UserName: "a"}}}, "", "--as"},
