@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
@@ -27,15 +27,15 @@ func miniClusterName(arg string) string {
 	return arg
 }
 
-// names takes between so many names of what is said.
+// names takes between so many names of what is said; a negative number is any.
 func names(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := counted(least, most, what)(cmd, args); err != nil {
 			return err
 		}
 		for _, arg := range args {
-			if name := miniClusterName(arg); name == "" || strings.ContainsAny(name, "/ ") {
-				return invalid{fmt.Errorf("%s: %q is no name", cmd.CommandPath(), arg)}
+			if problems := validation.IsDNS1123Subdomain(miniClusterName(arg)); len(problems) > 0 {
+				return invalid{fmt.Errorf("%s: %q is no name: %s", cmd.CommandPath(), arg, problems[0])}
 			}
 		}
 		return nil

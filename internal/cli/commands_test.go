@@ -99,6 +99,8 @@ func TestErrors(t *testing.T) {
 		"get, a wrong selector":      {none, []string{"get", "-l", "=="}, 2, "-l: "},
 		"get, a name and -A":         {none, []string{"get", "a", "-A"}, 2, "names go with neither -A nor -l"},
 		"get, no name":               {none, []string{"get", "a/b"}, 2, `"a/b" is no name`},
+		"get, a path":                {none, []string{"get", ".."}, 2, `".." is no name: a lowercase RFC 1123 subdomain`},
+		"logs, a path":               {hub, []string{"logs", "lammps", "-n", "..", "--server", "http://localhost"}, 1, `".." is no name`},
 		"tree of the absent":         {none, []string{"tree", "none"}, 1, absent},
 		"tree of the forbidden":      {denied, []string{"tree", "lammps"}, 1, denial},
 		"tree of nothing":            {none, []string{"tree"}, 2, "minifleet tree: name a FleetMiniCluster; see `minifleet tree --help`"},

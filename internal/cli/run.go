@@ -320,11 +320,12 @@ func (f *runFlags) start(ctx context.Context, hub *hubClient, object *v1alpha1.F
 func (f *runFlags) followRun(ctx context.Context, hub *hubClient, name string) error {
 	told := ""
 	s := f.env.screen()
-	following, stop := context.WithCancel(ctx)
+	following := ctx
 	if f.timeout > 0 {
+		var stop context.CancelFunc
 		following, stop = context.WithTimeoutCause(ctx, f.timeout, errTimeout)
+		defer stop()
 	}
-	defer stop()
 	var last *v1alpha1.FleetMiniCluster
 	err := f.follow(following, hub, &v1alpha1.FleetMiniCluster{}, name, func(object client.Object) (bool, error) {
 		item, ok := object.(*v1alpha1.FleetMiniCluster)

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
 	"github.com/minifleet/minifleet/internal/sanitize"
@@ -147,6 +148,11 @@ const maxProblem = 64 << 10
 
 // get asks for something below a MiniCluster. The caller closes the answer.
 func (c *Client) get(ctx context.Context, namespace, name, what string, query url.Values) (io.ReadCloser, error) {
+	for _, part := range []string{namespace, name} {
+		if problems := validation.IsDNS1123Subdomain(part); len(problems) > 0 {
+			return nil, fmt.Errorf("%q is no name: %s", part, problems[0])
+		}
+	}
 	u := c.base.JoinPath("api", "v1", "miniclusters", namespace, name, what)
 	u.RawQuery = query.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
