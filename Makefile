@@ -159,7 +159,7 @@ verify: generate lint shellcheck ## Check that generated files, formatting, modu
 ##@ Test
 
 .PHONY: test
-test: test-unit test-cluster test-e2e ## Run everything that guards a change.
+test: test-unit $(if $(HAVE_NODE),web-test web-size) test-cluster test-e2e ## Run everything that guards a change.
 
 # Packages with tests, one a line, and after a space lab for those whose tests start clusters: they depend on hack/lab.
 test_packages = go list -test -f '{{if eq .Name "main"}}{{$$lab := ""}}{{range .Deps}}{{if eq . "$(MODULE)/hack/lab"}}{{$$lab = " lab"}}{{end}}{{end}}{{.ImportPath}}{{$$lab}}{{end}}' ./... \

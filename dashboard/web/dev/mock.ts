@@ -93,15 +93,13 @@ export function serveMock(): Connect.NextHandleFunction {
   let turn = 0;
   if (churn > 0) {
     setInterval(() => {
-      const rows: Row[] = [];
       for (let i = 0; i < Math.max(1, churn / 20); i++) {
         const at = (turn++ * 7919) % fleet.rows.length;
         const row = fleet.rows[at]!;
         const changed = stepped(row);
         fleet.rows[at] = changed;
-        rows.push(changed);
+        publish([changed]);
       }
-      publish(rows);
     }, Math.max(50, 1000 / churn)).unref();
   }
 

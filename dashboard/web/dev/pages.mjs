@@ -13,7 +13,16 @@ export const pages = [
   { name: "fleet-empty", path: "/", env: { MOCK_ROWS: "0" }, ready: ".message" },
   { name: "fleet-none", path: "/?q=nothing-is-called-so", ready: ".message", themes: ["light"] },
   { name: "fleet-error", path: "/", env: { MOCK_ERROR: "1" }, ready: ".message" },
-  { name: "fleet-polling", path: "/", env: { MOCK_STREAM: "0" }, ready: ".nav-foot .live.polling", themes: ["light"], widths: [1440] },
+  { name: "fleet-polling", path: "/", env: { MOCK_STREAM: "0" }, ready: ".nav-foot .is-polling", themes: ["light"], widths: [1440] },
+  { name: "fleet-disconnected", path: "/", ready: ".fleet-rows .state", act: async (page) => {
+    await page.context().setOffline(true);
+    await page.evaluate(() => {
+      const real = Date.now;
+      Date.now = () => real() + 95_000;
+    });
+    await page.waitForSelector(".disconnected.banner");
+    await page.context().setOffline(false);
+  } },
   { name: "fleet-contrast", path: "/", ready: ".fleet-rows .state", forcedColors: "active", widths: [1440], themes: ["dark"] },
   { name: "fleet-search", path: "/", ready: ".fleet-rows .state", widths: [1440, 360], themes: ["light"], act: async (page) => {
     await page.keyboard.press("/");

@@ -3,12 +3,10 @@
 //   node scripts/shots.mjs [PATTERN]   only those whose name matches
 //
 // Environment: CHROMIUM (default /usr/bin/chromium), WIDTHS, THEMES, and what dev/mock.ts reads.
-import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { chromium } from "playwright-core";
 import { pages } from "../dev/pages.mjs";
+import { browser, serve } from "./browser.mjs";
 
 const root = join(import.meta.dirname, "..");
 const out = join(root, "shots");
@@ -18,19 +16,6 @@ const widths = (process.env.WIDTHS ?? "1440,768,360").split(",").map(Number);
 const themes = (process.env.THEMES ?? "light,dark").split(",");
 const axe = readFileSync(join(root, "node_modules/axe-core/axe.min.js"), "utf8");
 
-let port = 4180;
-/** serve the build with the mock in another environment. */
-async function serve(env) {
-  const mine = port++;
-  const server = spawn(process.execPath, [join(root, "node_modules/vite/bin/vite.js"), "preview", "--host", "127.0.0.1", "--port", String(mine), "--strictPort"], { cwd: root, env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "inherit"] });
-  for (let i = 0; i < 100; i++) {
-    if (await fetch(`http://127.0.0.1:${mine}/icon.svg`).then((r) => r.ok, () => false)) return { url: `http://127.0.0.1:${mine}`, stop: () => server.kill() };
-    await new Promise((done) => setTimeout(done, 100));
-  }
-  server.kill();
-  throw new Error("the preview does not start");
-}
-
 const servers = new Map();
 const serverFor = async (env) => {
   const key = JSON.stringify(env);
@@ -38,10 +23,7 @@ const serverFor = async (env) => {
   return servers.get(key);
 };
 
-const context = await chromium.launchPersistentContext(mkdtempSync(join(tmpdir(), "shots-")), {
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-});
+const context = await browser();
 let problems = 0;
 try {
   for (const each of pages.filter((p) => pattern.test(p.name))) {

@@ -2,7 +2,7 @@ import { effect, signal, useComputed } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { count } from "../data/format";
-import { summary } from "../data/live";
+import { stale, summary } from "../data/live";
 import { lost, session, state } from "../data/session";
 import { isNav, routes, type NavRoute } from "../routes";
 import { Dialog } from "../ui/dialog";
@@ -56,7 +56,7 @@ export function Shell() {
       }}>Skip to content</a>
       <div class="shell">
         <Navigation />
-        <main id="main" class="main" tabIndex={-1}>
+        <main id="main" class={`main ${stale.value ? "is-old" : ""}`} tabIndex={-1}>
           <Fenced />
           <Disconnected />
           <View />
@@ -87,7 +87,7 @@ function View() {
     announce(title);
   }, [key, Component]);
 
-  if (state.value === "forbidden") return <><Head title="MiniFleet" /><Forbidden what="this fleet" absent={false} /></>;
+  if (state.value === "forbidden") return <><Head title="MiniFleet" /><Forbidden what="this fleet" absent={false} retry={() => location.reload()} /></>;
   if (failed) {
     return <><Head title={title} /><Empty title="This view could not be loaded" actions={<button type="button" onClick={() => location.reload()}>Load the page again</button>}>The server may run another version by now.</Empty></>;
   }
@@ -108,7 +108,7 @@ function Navigation() {
       </a>
       <ul>
         {routes.filter(isNav).map((route) => <li key={route.path}><NavLink route={route} /></li>)}
-        <li class="only-narrow"><button type="button" class={`nav-more live ${connection.value}`} aria-haspopup="dialog" onClick={() => (menu.value = true)}><i aria-hidden="true" /><span>Menu</span></button></li>
+        <li class="only-narrow"><button type="button" class={`nav-more live is-${connection.value}`} aria-haspopup="dialog" onClick={() => (menu.value = true)}><i aria-hidden="true" /><span>Menu</span></button></li>
       </ul>
       <div class="nav-foot">
         <Live />

@@ -40,7 +40,7 @@ export interface Stream {
   status: ReadonlySignal<Status>;
   /** When anything was last heard, in milliseconds of Environment.now; 0 before that. */
   heard: ReadonlySignal<number>;
-  /** The reason of the server for ending it: forbidden, login or shutdown. */
+  /** Why the server has ended it for good: forbidden or login. */
   reason: ReadonlySignal<string>;
   /** on calls back at most once a frame with all changes since, in order. reset in the last one: read everything again. */
   on(listener: Listener): () => void;
@@ -144,8 +144,9 @@ export function createStream(env: Environment, onTime: (now: string) => void = (
 
   function bye(data: string): void {
     const why = reasonOf(data);
-    if (why === "shutdown") {
-      reopen(500);
+    if (why !== "login" && why !== "forbidden") {
+      // The server stops, or cannot tell for now what this person may see.
+      reopen(why === "shutdown" ? 500 : 3_000);
       return;
     }
     stop();

@@ -98,7 +98,7 @@ function ActionDialog({ action, path, object, runs = [], size = 1, body, done, c
     if (action.enabled) void send(true);
   }, []);
 
-  const stopped = !action.enabled || busy.value || (gone && !sure.value) || ((gone || about.length > 0) && chosen.value.length === 0);
+  const stopped = !action.enabled || busy.value || wrong.value?.status === 403 || (gone && !sure.value) || ((gone || about.length > 0) && chosen.value.length === 0);
   return (
     <Dialog title={`${name}: ${object}`} close={close} submit={() => {
       if (!stopped) void send(false);

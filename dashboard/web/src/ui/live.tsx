@@ -18,5 +18,5 @@ export const connection = computed(() => (stale.value ? "disconnected" : stream.
 export function Live() {
   const since = useComputed(() => (stream.heard.value ? age(now.value - stream.heard.value) : ""));
   const word = { connecting: "Connecting", live: "Live", polling: "Polling", disconnected: "Disconnected", ended: "Ended" }[connection.value];
-  return <span class={`live ${connection.value}`} title={title[connection.value]}><i aria-hidden="true" /><span>{word}</span>{connection.value === "disconnected" ? <span class="num"> · {since}</span> : null}</span>;
+  return <span class={`live is-${connection.value}`} title={title[connection.value]}><i aria-hidden="true" /><span>{word}</span>{connection.value === "disconnected" ? <span class="num"> · {since}</span> : null}</span>;
 }

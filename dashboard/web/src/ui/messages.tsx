@@ -60,20 +60,21 @@ export function Failed({ failure, what, retry }: { failure: Failure; what: strin
 }
 
 /** Forbidden: what is absent and what may not be seen look alike. */
-export function Forbidden({ what, absent = true }: { what: string; absent?: boolean }) {
+export function Forbidden({ what, absent = true, retry }: { what: string; absent?: boolean; retry?: () => void }) {
   return (
     <div class="message" role="alert">
       <span class="message-art unk"><Shape name="cancelled" /></span>
       <h2 class="message-title">{absent ? `There is no ${what} here, or you may not see it` : `You may not see ${what}`}</h2>
       <p class="message-text">Rights are those of Kubernetes: who administers the hub can grant <code>get</code> and <code>list</code> for it.</p>
-      <div class="bar"><a href="/">Go to the fleet</a></div>
+      <div class="bar">{retry ? <button type="button" onClick={retry}>Try again</button> : <a href="/">Go to the fleet</a>}</div>
     </div>
   );
 }
 
 /** Outdated is shown over what was read before the server fell silent, or before a later reading failed. */
 export function Outdated({ readAt, failure, retry }: { readAt: number; failure: Failure | null; retry: () => void }) {
-  if (!failure || !readAt) return null;
+  // While the whole page is disconnected, that is said once.
+  if (!failure || !readAt || (failure.status === 0 && stale.value)) return null;
   return (
     <p class="banner unk" role="status">
       <Shape name="unknown" />
