@@ -216,7 +216,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Log of a pod, for who may get fleetminiclusters/logs */
+        /**
+         * Log of a pod, for who may get fleetminiclusters/logs
+         * @description A log that is followed ends with a line that says why. After a connection was lost, since with the time of the last line goes on after it: no line is told twice, and lost says how many cannot be had any more. 409 says what the pod waits for, where it has no log yet.
+         */
         get: operations["logs"];
         put?: never;
         post?: never;
@@ -770,7 +773,7 @@ export interface components {
             /** Format: int32 */
             fits: number;
             member: string;
-            /** @description At most 200: those that take pods, then those that nearly do. */
+            /** @description At most 200: those that take pods, then those that nearly do. Empty for those who may not see members. */
             nodes: components["schemas"]["NodeFit"][];
             /** Format: int32 */
             pods: number;
@@ -1037,6 +1040,8 @@ export interface components {
             free: components["schemas"]["Amount"];
             /** @description What is missing for one more pod, e.g. 2 CPU. */
             lacks?: string;
+            /** @description It lacks least of all for one more pod, where not all fit. */
+            nearest?: boolean;
             node: string;
             /**
              * Format: int32
@@ -1354,7 +1359,7 @@ export interface components {
             miniCluster: {
                 [key: string]: unknown;
             };
-            /** @description Default: generateName and five letters. */
+            /** @description Default: generateName and a few letters and digits. */
             name?: string;
             namespace: string;
             /** @description The spec of a Placement. */
@@ -1371,9 +1376,11 @@ export interface components {
             ttlSecondsAfterFinished?: number;
         };
         Started: {
-            /** @description false: an earlier request with the same Idempotency-Key has. */
+            /** @description false: an earlier request with the same Idempotency-Key has. Of a dry run: it would be. */
             created: boolean;
             dryRun: boolean;
+            /** @description What was asked for, in a sentence. */
+            message: string;
             name: string;
             namespace: string;
             /** @description Path of the page about it. */
@@ -2210,8 +2217,17 @@ export interface operations {
             };
         };
         responses: {
-            /** @description OK */
+            /** @description A dry run, or created by an earlier request with the same Idempotency-Key. */
             200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Started"];
+                };
+            };
+            /** @description Created */
+            201: {
                 headers: {
                     Location?: string;
                     [name: string]: unknown;
@@ -2704,6 +2720,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ErrorModel"];
                 };
             };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
             /** @description Unprocessable Entity */
             422: {
                 headers: {
@@ -2826,7 +2851,7 @@ export interface operations {
                 dryRun?: boolean;
             };
             header?: {
-                /** @description Repeated, the request asks for no second run. */
+                /** @description Repeated, the request asks for no second run. Without one, a request is the same as the one before until that run has begun. */
                 "Idempotency-Key"?: string;
             };
             path: {
