@@ -6,6 +6,7 @@ import type { Connect, Plugin } from "vite";
 import type { components } from "../src/api/schema";
 import { makeFleet, type Fleet } from "./fleet.ts";
 import * as detail from "./detail.ts";
+import * as views from "./views.ts";
 import { facets, filtered, sorted } from "./query.ts";
 
 type Schemas = components["schemas"];
@@ -24,10 +25,8 @@ export const handlers: Record<string, Handler> = {
   "GET /session": () => ({ name: "ada@example.org", groups: ["physics", "system:authenticated"], writes: true, members: true, version: "dev", now: new Date().toISOString() }),
   "GET /summary": (fleet, { query, cursor }) => summary(fleet, query, cursor),
   "GET /miniclusters": (fleet, { query, cursor }) => list(fleet, query, cursor),
-  "GET /members": (fleet, { cursor }) => ({ items: fleet.members, cursor }),
-  "GET /sources": (fleet, { cursor }) => ({ items: fleet.sources, cursor }),
-  "GET /sources/*/*": (fleet, { params }) => fleet.sources.find((s) => s.namespace === params[0] && s.name === params[1]) ?? new Problem(404, "not found"),
   ...detail.handlers,
+  ...views.handlers,
 };
 
 function summary(fleet: Fleet, query: URLSearchParams, cursor: string): Schemas["Summary"] {

@@ -69,5 +69,18 @@ export const pages = [
   } },
   { name: "cluster-absent", path: "/miniclusters/physics/nothing", ready: ".message", themes: ["light"] },
   { name: "cluster-contrast", path: failed, ready: ".tree .state", forcedColors: "active", widths: [1440], themes: ["dark"] },
+  { name: "grid", path: "/grid", ready: ".cell" },
+  { name: "grid-commits", path: "/grid?by=commits&member=alpine&member=basalt&member=cinder&member=ember&runs=20", ready: ".cell", themes: ["light"] },
+  { name: "grid-runs", path: "/grid?by=runs&member=alpine&member=basalt&member=cinder&member=flint", ready: ".cell", themes: ["dark"], widths: [1440, 768] },
+  { name: "grid-keys", path: "/grid?q=ns%3Aphysics", ready: ".cell", act: async (page) => {
+    await page.focus(".matrix");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Control+ArrowRight");
+  } },
+  { name: "grid-small", path: "/grid", ready: ".cell", env: { MOCK_ROWS: "9", MOCK_MEMBERS: "4" } },
+  { name: "grid-empty", path: "/grid", env: { MOCK_ROWS: "0" }, ready: ".message", themes: ["light"] },
+  { name: "grid-none", path: "/grid?q=nothing-is-called-so", ready: ".message", themes: ["light"], widths: [1440] },
+  { name: "grid-error", path: "/grid", env: { MOCK_ERROR: "1" }, ready: ".message", themes: ["light"], widths: [1440] },
+  { name: "grid-contrast", path: "/grid", ready: ".cell", forcedColors: "active", widths: [1440], themes: ["dark"] },
   { name: "no-such-page", path: "/nowhere", ready: ".message", themes: ["light"] },
 ];

@@ -15,6 +15,7 @@ export interface NavRoute extends Route {
 export const routes: (Route | NavRoute)[] = [
   { path: "/", title: () => "Fleet", nav: "Fleet", icon: "fleet", key: "f", count: "miniClusters", load: () => import("./views/fleet/view") },
   { path: "/miniclusters/:namespace/:name", title: (p) => `${p.namespace}/${p.name}`, load: () => import("./views/minicluster/view") },
+  { path: "/grid", title: () => "Grid", nav: "Grid", icon: "grid", key: "r", load: () => import("./views/grid/view") },
 ];
 
 export const isNav = (route: Route | NavRoute): route is NavRoute => "nav" in route;

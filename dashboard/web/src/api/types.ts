@@ -30,3 +30,22 @@ export interface LoginMethods {
   oidc: boolean;
   oidcName: string;
 }
+export type Grid = Schemas["Grid"];
+export type GridRow = Schemas["GridRow"];
+export type Timeline = Schemas["Timeline"];
+export type Lane = Schemas["Lane"];
+export type Bar = Schemas["Bar"];
+export type Line = Schemas["Line"];
+export type Place = Schemas["Place"];
+export type Queue = Schemas["Queue"];
+export type Amount = Schemas["Amount"];
+export type Why = Schemas["Why"];
+export type GangFit = Schemas["GangFit"];
+export type NodeFit = Schemas["NodeFit"];
+export type Member = Schemas["Member"];
+export type MemberDetail = Schemas["MemberDetail"];
+export type Node = Schemas["Node"];
+export type Taint = Schemas["Taint"];
+export type Source = Schemas["Source"];
+export type SourceDetail = Schemas["SourceDetail"];
+export type FileProblem = Schemas["Problem"];
