@@ -27,7 +27,7 @@ type MemberPath struct {
 // FilterQuery says which MiniClusters are meant. Values of one parameter are alternatives; parameters are conditions that
 // all hold.
 type FilterQuery struct {
-	Query     string   `query:"q" maxLength:"512" doc:"Words that are part of NAMESPACE/NAME, and terms: label=value, label, state:failed, member:alpine, source:fleet, ns:physics, commit:1a2b3c4, health:degraded, sync:outofsync. All of them hold."`
+	Query     string   `query:"q" maxLength:"512" doc:"Pieces of NAMESPACE/NAME, and terms: label=value, label, state:failed, member:alpine, source:fleet, ns:physics, commit:1a2b3c4, health:degraded, sync:outofsync. All of them hold."`
 	State     []string `query:"state,explode" maxItems:"16"`
 	Namespace []string `query:"namespace,explode" maxItems:"64"`
 	Source    []string `query:"source,explode" maxItems:"64" doc:"NAMESPACE/NAME."`

@@ -39,11 +39,7 @@ func TestList(t *testing.T) {
 	if got := read[view.Rows](t, s, "/miniclusters?limit=0"); got.Total != 100 || len(got.Items) != 0 {
 		t.Errorf("got %+v", got)
 	}
-	var projected struct {
-		Items []map[string]any
-		Total int
-	}
-	projected = read[struct {
+	projected := read[struct {
 		Items []map[string]any
 		Total int
 	}](t, s, "/miniclusters?fields=state,pods&limit=2&sort=name")

@@ -153,7 +153,7 @@ func (c *connection) serve(ctx context.Context, after string) {
 	defer recheck.Stop()
 	pause := time.NewTimer(0) // the first change is sent at once
 	defer pause.Stop()
-	ready := false // so much time has gone by since the last change that another may be sent
+	ready := false // enough time has elapsed since the last change, so that another may be sent
 	for ok := true; ok; {
 		var changed <-chan struct{}
 		if ready && !c.doubtful {

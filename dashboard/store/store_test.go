@@ -54,7 +54,7 @@ func reader(members bool, namespaces ...string) store.Reader {
 	return store.Reader{MiniClusters: only(namespaces...), Sources: only(namespaces...), Members: members}
 }
 
-// summarize is a change in a few words.
+// summarize is a change in short.
 func summarize(c view.Change) string {
 	var out []string
 	for _, r := range c.MiniClusters {

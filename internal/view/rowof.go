@@ -16,12 +16,15 @@ type Entry struct {
 	Row    Row
 	// WaitsForRoom says that it would begin, or go on, if there was room.
 	WaitsForRoom bool
+	// mentions says that Row.Why names one of another namespace.
+	mentions bool
 }
 
 // EntryOf computes the row of a FleetMiniCluster, once for all readers.
 func EntryOf(f *v1alpha1.FleetMiniCluster, c Context) *Entry {
 	e := &Entry{Object: f, Row: RowOf(f, c)}
 	e.WaitsForRoom = waitsForRoom(f, e.Row.State)
+	e.mentions = HideOthers(e.Row.Why, func(string) bool { return false }) != e.Row.Why
 	return e
 }
 
@@ -39,7 +42,9 @@ func (e *Entry) LiveRuns() []string {
 // For is the row for one reader: with the place in the line for room, 0 for none, and without what concerns others.
 func (e *Entry) For(sees Sees, place int32) Row {
 	r := e.Row
-	r.Why = HideOthers(r.Why, sees)
+	if e.mentions {
+		r.Why = HideOthers(r.Why, sees)
+	}
 	if e.WaitsForRoom {
 		r.Place = place
 	}
