@@ -108,18 +108,18 @@ func (r *Reader) differencesOn(ctx context.Context, w wantedOn) []view.Differenc
 			Message: sanitize.Text(err.Error(), sanitize.MaxNote),
 		}}
 	}
+	objects := wanted
 	m, err := r.Members.Member(w.member)
 	if err == nil {
 		var found []object
 		key := fmt.Sprintf("%s/%s/%s", w.member, w.Object.UID, w.Object.ResourceVersion)
 		found, err = r.objects.get(ctx, key, func(ctx context.Context) ([]object, error) { return r.readObjects(ctx, m, w, wanted) })
-		wanted = append([]object{}, found...)
-		if err != nil {
-			wanted, _, _ = r.rendered(w)
+		if err == nil {
+			objects = found
 		}
 	}
 	out := []view.Difference{}
-	for _, o := range wanted {
+	for _, o := range objects {
 		if err != nil {
 			o.err = err
 		}

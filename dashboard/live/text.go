@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -19,6 +20,9 @@ var steering = regexp.MustCompile("\x1b(?:\\[[0-9;:?<=>]*[ -/]*[@-~]|\\][^\x07\x
 
 // clean makes a line of a log safe for terminals and pages.
 func clean(line []byte) string {
+	if !slices.ContainsFunc(line, func(b byte) bool { return b < ' ' && b != '\t' || b > '~' }) {
+		return string(line) // as most lines are
+	}
 	text := steering.ReplaceAllString(strings.ToValidUTF8(string(line), "\uFFFD"), "")
 	return strings.Map(func(r rune) rune {
 		if r == '\t' || unicode.IsPrint(r) {
