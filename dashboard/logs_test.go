@@ -142,7 +142,7 @@ func TestFollowedLogsEnd(t *testing.T) {
 		most time.Duration
 	}{
 		"the right is taken away": {func(_ *Server, a *logAccess) { a.change(true, nil) }, "forbidden", 30 * time.Second},
-		"the session ends":        {func(_ *Server, a *logAccess) { a.fakeAccess.set(func(f *fakeAccess) { f.login = errReviews }) }, "forbidden", 30 * time.Second},
+		"the session ends":        {func(_ *Server, a *logAccess) { a.set(func(f *fakeAccess) { f.login = errReviews }) }, "forbidden", 30 * time.Second},
 		"nobody knows the rights": {func(_ *Server, a *logAccess) { a.change(false, errReviews) }, "forbidden", 30 * time.Second},
 		"the server ends":         {func(s *Server, _ *logAccess) { s.logs.stop() }, "disconnected", time.Second},
 	}

@@ -258,33 +258,40 @@ func (l *Log) follow(ctx context.Context, stream io.ReadCloser, to Sink) error {
 	heard, wait, again, broken := l.reader.Now(), firstRetry, stream == nil, false
 	for {
 		if stream != nil {
-			news, err := l.copyLines(stream, again, to)
-			if broken = err != nil; broken && !isLost(disconnected(ctx, err)) {
-				return disconnected(ctx, err)
-			}
-			again = true
-			if news {
-				wait = firstRetry
-			} else if err := pause(ctx, &wait); err != nil {
+			var err error
+			if broken, err = l.copyOpen(ctx, stream, again, &wait, to); err != nil {
 				return err
 			}
+			again = true
 		}
 		next, ended, err := l.reopen(ctx)
 		switch {
-		case err == nil && ended && next == nil && broken:
-			return l.lost(1, to) // nobody can say what came after the connection was lost
 		case err == nil && ended:
-			return l.rest(ctx, next, to)
+			return l.rest(ctx, next, broken, to)
 		case err == nil:
 			heard = l.reader.Now()
 		case l.reader.Now().Sub(heard) >= patience:
 			return errEnd(EndDisconnected)
-		default:
+		}
+		if stream = next; stream == nil {
 			if err := pause(ctx, &wait); err != nil {
 				return err
 			}
 		}
-		stream = next
+	}
+}
+
+// copyOpen tells what comes until the connection ends, and says whether it broke. After one without news it waits.
+func (l *Log) copyOpen(ctx context.Context, stream io.ReadCloser, again bool, wait *time.Duration, to Sink) (broken bool, err error) {
+	news, err := l.copyLines(stream, again, to)
+	switch broken = err != nil; {
+	case broken && !isLost(disconnected(ctx, err)):
+		return true, disconnected(ctx, err)
+	case news:
+		*wait = firstRetry
+		return broken, nil
+	default:
+		return broken, pause(ctx, wait)
 	}
 }
 
@@ -293,9 +300,13 @@ func isLost(err error) bool {
 	return errors.As(err, &end) && end == EndDisconnected
 }
 
-// rest tells what a container that has ended had still to say.
-func (l *Log) rest(ctx context.Context, stream io.ReadCloser, to Sink) error {
-	if stream == nil {
+// rest tells what a container that has ended had still to say. Where that cannot be had, and the connection was broken,
+// nobody knows what came after.
+func (l *Log) rest(ctx context.Context, stream io.ReadCloser, broken bool, to Sink) error {
+	switch {
+	case stream == nil && broken:
+		return l.lost(1, to)
+	case stream == nil:
 		return nil
 	}
 	if _, err := l.copyLines(stream, true, to); err != nil {

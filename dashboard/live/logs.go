@@ -120,12 +120,7 @@ func (q *LogRequest) line() (v1alpha1.ClusterStatus, error) {
 			q.Member = run.Cluster
 		}
 	}
-	var found []v1alpha1.ClusterStatus
-	for _, c := range f.Status.Clusters {
-		if c.Run != "" && (q.Member == "" || q.Member == c.Name) {
-			found = append(found, c)
-		}
-	}
+	found := q.onMembers()
 	switch {
 	case len(found) > 1:
 		return v1alpha1.ClusterStatus{}, problem(http.StatusUnprocessableEntity, "it has runs on %d members: say which one (member)", len(found))
@@ -143,6 +138,13 @@ func (q *LogRequest) line() (v1alpha1.ClusterStatus, error) {
 		c = v1alpha1.ClusterStatus{Name: c.Name, Run: run.ID, State: run.State}
 	}
 	return c, nil
+}
+
+// onMembers are the lines of members that have a run, or of the one that is asked for.
+func (q *LogRequest) onMembers() []v1alpha1.ClusterStatus {
+	return slices.DeleteFunc(slices.Clone(q.Object.Status.Clusters), func(c v1alpha1.ClusterStatus) bool {
+		return c.Run == "" || q.Member != "" && q.Member != c.Name
+	})
 }
 
 // podOfRank is the latest pod of an index, nil where there is none.

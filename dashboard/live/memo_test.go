@@ -16,7 +16,7 @@ func TestMemo(t *testing.T) {
 		load := func(context.Context) (int, error) {
 			loads++
 			time.Sleep(100 * time.Millisecond)
-			return loads, nil
+			return loads, t.Context().Err()
 		}
 		ask := func(want int) {
 			t.Helper()

@@ -21,7 +21,7 @@ func LineOf(l queue.Line, sees Sees, since func(queue.Key) *time.Time) Line {
 		if i == MaxPlaces {
 			break
 		}
-		out.Places = append(out.Places, placeOf(int32(i+1), &l.Standings[i], sees, since)) //nolint:gosec // at most MaxPlaces
+		out.Places = append(out.Places, placeOf(int32(i+1), &l.Standings[i], sees, since))
 	}
 	return out
 }
