@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -127,23 +128,29 @@ func acting[I any](s *Server, api huma.API, o huma.Operation, f func(context.Con
 	})
 }
 
-// doneOf tells what has become of an action: what it does, to the object as it was.
-func doneOf[T client.Object](s *Server, dryRun bool, effect func(T) (string, error), out actions.Outcome[T], err error) (*Done, error) {
+// doneOf tells what has become of an action: its effect on the object as it was. The API server has not been asked to
+// change anything where nothing was to be changed; whoever may not change the object is told so nevertheless.
+func doneOf[T client.Object](ctx context.Context, s *Server, w *writer, resource string, dryRun bool, effect func(T) (string, error), out actions.Outcome[T], err error) (*Done, error) {
 	if err != nil {
 		return nil, s.refusal(err, inBody)
 	}
-	done := &Done{Changed: out.Changed, DryRun: dryRun}
-	switch said, err := effect(out.Before); {
-	case !out.Changed && out.Note != "":
-		done.Message = sentence("nothing: " + out.Note)
-	case err != nil: // it was done nevertheless
-		done.Message = sentence(out.Note)
-	case out.Changed && out.Note != "":
-		done.Message = sentence(said) + " " + sentence(out.Note)
-	default:
-		done.Message = sentence(said)
+	if !out.Changed {
+		denied, err := s.denied(ctx, w.reader, resource, out.Before.GetNamespace(), out.Before.GetName())
+		if err != nil {
+			return nil, err
+		}
+		if denied != "" {
+			return nil, huma.Error403Forbidden(denied)
+		}
 	}
-	return done, nil
+	said, _ := effect(out.Before) // an action that was done has an effect
+	switch {
+	case !out.Changed && out.Note != "":
+		said = nothing + out.Note
+	case !out.Changed && !strings.HasPrefix(said, nothing):
+		said = nothing + "it was asked for before"
+	}
+	return &Done{Message: sentence(said), Changed: out.Changed, DryRun: dryRun}, nil
 }
 
 // inBody is where in the body of an action a field comes from.
@@ -161,13 +168,13 @@ func inBody(field string) string {
 
 // miniClusterAction is done with a FleetMiniCluster that the person may see.
 func (s *Server) miniClusterAction(
-	w *writer, in ActionRequest, do func(client.ObjectKey, actions.Options) (actions.MiniCluster, error), effect func(*v1alpha1.FleetMiniCluster) (string, error),
+	ctx context.Context, w *writer, in ActionRequest, do func(client.ObjectKey, actions.Options) (actions.MiniCluster, error), effect func(*v1alpha1.FleetMiniCluster) (string, error),
 ) (*Done, error) {
 	if !w.miniClusters.Has(in.Namespace) || !nameable(in.Namespace, in.Name) {
 		return nil, notFound()
 	}
 	out, err := do(client.ObjectKey{Namespace: in.Namespace, Name: in.Name}, actions.Options{DryRun: in.DryRun})
-	return doneOf(s, in.DryRun, effect, out, err)
+	return doneOf(ctx, s, w, "fleetminiclusters", in.DryRun, effect, out, err)
 }
 
 // nameable says whether an object can have such names: others would be parts of another path.
@@ -181,7 +188,7 @@ func nameable(names ...string) bool {
 }
 
 func (s *Server) rerun(ctx context.Context, w *writer, in *rerunRequest) (*Done, error) {
-	return s.miniClusterAction(w, in.ActionRequest, func(key client.ObjectKey, o actions.Options) (actions.MiniCluster, error) {
+	return s.miniClusterAction(ctx, w, in.ActionRequest, func(key client.ObjectKey, o actions.Options) (actions.MiniCluster, error) {
 		if in.IdempotencyKey == "" {
 			return actions.RerunOnce(ctx, w.hub, key, s.o.Now(), o)
 		}
@@ -194,28 +201,26 @@ func (s *Server) cancel(ctx context.Context, w *writer, in *runsRequest) (*Done,
 	if in.Body != nil {
 		runs = in.Body.Runs
 	}
-	return s.miniClusterAction(w, in.ActionRequest, func(key client.ObjectKey, o actions.Options) (actions.MiniCluster, error) {
+	return s.miniClusterAction(ctx, w, in.ActionRequest, func(key client.ObjectKey, o actions.Options) (actions.MiniCluster, error) {
 		return actions.Cancel(ctx, w.hub, key, runs, o)
 	}, func(f *v1alpha1.FleetMiniCluster) (string, error) { return actions.EffectCancel(f, runs) })
 }
 
 func (s *Server) suspend(ctx context.Context, w *writer, in *emptyRequest) (*Done, error) {
-	return s.miniClusterAction(w, in.ActionRequest, func(key client.ObjectKey, o actions.Options) (actions.MiniCluster, error) {
+	return s.miniClusterAction(ctx, w, in.ActionRequest, func(key client.ObjectKey, o actions.Options) (actions.MiniCluster, error) {
 		return actions.Suspend(ctx, w.hub, key, o)
 	}, actions.EffectSuspend)
 }
 
 func (s *Server) resume(ctx context.Context, w *writer, in *emptyRequest) (*Done, error) {
-	return s.miniClusterAction(w, in.ActionRequest, func(key client.ObjectKey, o actions.Options) (actions.MiniCluster, error) {
+	return s.miniClusterAction(ctx, w, in.ActionRequest, func(key client.ObjectKey, o actions.Options) (actions.MiniCluster, error) {
 		return actions.Resume(ctx, w.hub, key, o)
 	}, actions.EffectResume)
 }
 
 func (s *Server) scale(ctx context.Context, w *writer, in *scaleRequest) (*Done, error) {
-	return s.miniClusterAction(w, in.ActionRequest, func(key client.ObjectKey, o actions.Options) (actions.MiniCluster, error) {
-		out, err := actions.Scale(ctx, w.hub, key, in.Body.Size, o)
-		out.Note = "" // the effect says so
-		return out, err
+	return s.miniClusterAction(ctx, w, in.ActionRequest, func(key client.ObjectKey, o actions.Options) (actions.MiniCluster, error) {
+		return actions.Scale(ctx, w.hub, key, in.Body.Size, o)
 	}, func(f *v1alpha1.FleetMiniCluster) (string, error) { return actions.EffectScale(f, in.Body.Size) })
 }
 
@@ -224,7 +229,7 @@ func (s *Server) runGone(ctx context.Context, w *writer, in *goneRequest) (*Done
 	unsure := !in.Body.Confirm && !in.DryRun
 	asked := in.ActionRequest
 	asked.DryRun = asked.DryRun || unsure
-	done, err := s.miniClusterAction(w, asked, func(key client.ObjectKey, o actions.Options) (actions.MiniCluster, error) {
+	done, err := s.miniClusterAction(ctx, w, asked, func(key client.ObjectKey, o actions.Options) (actions.MiniCluster, error) {
 		return actions.RunGone(ctx, w.hub, key, in.Body.Runs, o)
 	}, func(f *v1alpha1.FleetMiniCluster) (string, error) {
 		return actions.EffectRunGone(f, in.Body.Runs, s.o.Now())
@@ -239,29 +244,29 @@ func (s *Server) runGone(ctx context.Context, w *writer, in *goneRequest) (*Done
 
 // sourceAction is done with a GitSource that the person may see.
 func (s *Server) sourceAction(
-	w *writer, at SourcePath, dryRun bool, do func(client.ObjectKey, actions.Options) (actions.Source, error), effect func(*v1alpha1.GitSource) (string, error),
+	ctx context.Context, w *writer, at SourcePath, dryRun bool, do func(client.ObjectKey, actions.Options) (actions.Source, error), effect func(*v1alpha1.GitSource) (string, error),
 ) (*Done, error) {
 	if !w.sources.Has(at.Namespace) || !nameable(at.Namespace, at.Name) {
 		return nil, notFound()
 	}
 	out, err := do(client.ObjectKey{Namespace: at.Namespace, Name: at.Name}, actions.Options{DryRun: dryRun})
-	return doneOf(s, dryRun, effect, out, err)
+	return doneOf(ctx, s, w, "gitsources", dryRun, effect, out, err)
 }
 
 func (s *Server) syncSource(ctx context.Context, w *writer, in *sourceRequest) (*Done, error) {
-	return s.sourceAction(w, in.SourcePath, in.DryRun, func(key client.ObjectKey, o actions.Options) (actions.Source, error) {
+	return s.sourceAction(ctx, w, in.SourcePath, in.DryRun, func(key client.ObjectKey, o actions.Options) (actions.Source, error) {
 		return actions.SyncOnce(ctx, w.hub, key, s.o.Now(), o)
 	}, func(g *v1alpha1.GitSource) (string, error) { return actions.EffectSyncSource(g), nil })
 }
 
 func (s *Server) approvePrune(ctx context.Context, w *writer, in *approveRequest) (*Done, error) {
-	return s.sourceAction(w, in.SourcePath, in.DryRun, func(key client.ObjectKey, o actions.Options) (actions.Source, error) {
+	return s.sourceAction(ctx, w, in.SourcePath, in.DryRun, func(key client.ObjectKey, o actions.Options) (actions.Source, error) {
 		return actions.ApprovePrune(ctx, w.hub, key, in.Body.Revision, o)
 	}, func(g *v1alpha1.GitSource) (string, error) { return actions.EffectApprovePrune(g, in.Body.Revision) })
 }
 
 func (s *Server) approveRuns(ctx context.Context, w *writer, in *approveRequest) (*Done, error) {
-	return s.sourceAction(w, in.SourcePath, in.DryRun, func(key client.ObjectKey, o actions.Options) (actions.Source, error) {
+	return s.sourceAction(ctx, w, in.SourcePath, in.DryRun, func(key client.ObjectKey, o actions.Options) (actions.Source, error) {
 		return actions.ApproveRuns(ctx, w.hub, key, in.Body.Revision, o)
 	}, func(g *v1alpha1.GitSource) (string, error) { return actions.EffectApproveRuns(g, in.Body.Revision) })
 }
@@ -275,7 +280,7 @@ func (s *Server) memberAction(
 		return nil, notFound()
 	}
 	out, err := do(ctx, w.hub, in.Name, actions.Options{DryRun: in.DryRun})
-	return doneOf(s, in.DryRun, effect, out, err)
+	return doneOf(ctx, s, w, "memberclusters", in.DryRun, effect, out, err)
 }
 
 func (s *Server) drain(ctx context.Context, w *writer, in *memberRequest) (*Done, error) {
