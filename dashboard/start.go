@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -47,7 +48,8 @@ func (s *Server) start(ctx context.Context, w *writer, in *startRequest) (*start
 		Created: out.Changed, DryRun: in.DryRun, Message: sentence(out.Note),
 	}}
 	if out.Changed {
-		effect, _ := actions.EffectStart(created) // Start has checked it
+		f.Name = created.Name
+		effect, _ := actions.EffectStart(f) // Start has checked it
 		res.Body.Message = sentence(effect)
 	}
 	switch {
@@ -149,11 +151,26 @@ func strictly(at string, values map[string]any, into any) (wrong []*huma.ErrorDe
 	switch {
 	case errors.As(err, &kind):
 		location := strings.TrimSuffix(at+"."+kind.Field, ".")
-		wrong = append(wrong, &huma.ErrorDetail{Location: location, Message: fmt.Sprintf("a %s cannot be a %s: use another value", kind.Value, kind.Type)})
+		wrong = append(wrong, &huma.ErrorDetail{Location: location, Message: fmt.Sprintf("must be %s, and is a %s: correct its value", inJSON(kind.Type.Kind()), kind.Value)})
 	case err != nil:
 		wrong = append(wrong, &huma.ErrorDetail{Location: at, Message: sanitize.Text(strings.TrimPrefix(err.Error(), "json: "), maxDetail)})
 	}
 	return wrong
+}
+
+// inJSON is what a kind of Go is called in JSON.
+func inJSON(kind reflect.Kind) string {
+	switch kind {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return "a whole number"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.String:
+		return "a string"
+	}
+	return "an object"
 }
 
 // inStart is where in the body of start a field of the object comes from.
