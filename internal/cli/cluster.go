@@ -318,6 +318,7 @@ func newClusterRemove(f *clusterFlags) *cobra.Command {
 	}
 	member.add(cmd, "administers the member, from which the credentials are deleted")
 	cmd.Flags().StringVar(&policy, "policy", "", "Block waits for live runs to end, Drain stops them, Orphan keeps everything on the member; that of the MemberCluster where it is empty")
+	cmd.Flags().StringVar(&remove.Confined, "namespace-only", "", "the one namespace of the member that join was told, where the MemberCluster is deleted already")
 	cmd.Flags().DurationVar(&remove.Timeout, "timeout", 10*time.Minute, "how long to wait")
 	return cmd
 }

@@ -197,10 +197,13 @@ func (j *Join) ensure(ctx context.Context, c client.Client, side string, want cl
 func (j *Join) create(ctx context.Context, c client.Client, side string, want client.Object) error {
 	what := about(want, c.Scheme())
 	annotate(want, j.joined)
-	if err := c.Create(ctx, want); err != nil {
+	err := c.Create(ctx, want)
+	if err == nil || apierrors.ReasonForError(err) == metav1.StatusReasonUnknown { // a reply that was lost says nothing
+		j.made = append(j.made, made{c, side, want})
+	}
+	if err != nil {
 		return fmt.Errorf("creating %s %s: %w", what, side, err)
 	}
-	j.made = append(j.made, made{c, side, want})
 	if _, ok := want.(*v1alpha1.MemberCluster); ok {
 		j.fresh = true
 	}
@@ -345,23 +348,36 @@ func (j *Join) undo(ctx context.Context) error {
 	var errs []error
 	for _, m := range slices.Backward(j.made) {
 		what := about(m.object, m.client.Scheme())
-		if err := j.remove(ctx, m); err != nil {
+		deleted, err := j.remove(ctx, m)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("%s %s stays: %w", what, m.side, err))
 			if _, ok := m.object.(*v1alpha1.MemberCluster); ok {
 				return errors.Join(append(errs, errors.New("so does everything that it needs; `minifleet cluster remove` takes it out"))...)
 			}
 			continue
 		}
-		j.Hub.Tell("%s %s: deleted again", what, m.side)
+		if deleted {
+			j.Hub.Tell("%s %s: deleted again", what, m.side)
+		}
 	}
 	return errors.Join(errs...)
 }
 
-func (j *Join) remove(ctx context.Context, m made) error {
-	if cluster, ok := m.object.(*v1alpha1.MemberCluster); ok {
-		return j.Hub.abandon(ctx, cluster.Name)
+// remove deletes what this call has created, or may have: whose reply was lost. Before, it was not there.
+func (j *Join) remove(ctx context.Context, m made) (deleted bool, err error) {
+	err = m.client.Get(ctx, client.ObjectKeyFromObject(m.object), m.object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, err
+	case m.object.GetAnnotations()[AnnotationJoined] != j.joined:
+		return false, nil
 	}
-	return client.IgnoreNotFound(m.client.Delete(ctx, m.object, ours(m.object)))
+	if cluster, ok := m.object.(*v1alpha1.MemberCluster); ok {
+		return true, j.Hub.abandon(ctx, cluster)
+	}
+	return true, client.IgnoreNotFound(m.client.Delete(ctx, m.object, ours(m.object)))
 }
 
 // ours has an object deleted only if it is the one that was read or made.
@@ -372,12 +388,8 @@ func ours(obj client.Object) client.Preconditions {
 
 // abandon deletes a MemberCluster that was never ready. Where no run names it nothing of ours is on the member, and nothing
 // has to be removed there.
-func (h *Hub) abandon(ctx context.Context, name string) error {
-	m, err := h.get(ctx, name)
-	if err != nil {
-		return err
-	}
-	used, err := h.uses(ctx, name)
+func (h *Hub) abandon(ctx context.Context, m *v1alpha1.MemberCluster) error {
+	used, err := h.uses(ctx, m.Name)
 	if err != nil {
 		return err
 	}

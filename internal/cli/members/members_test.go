@@ -59,7 +59,6 @@ func newSide(t *testing.T, uid types.UID, objects ...client.Object) *side {
 	manager := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: members.DefaultManagerNamespace, UID: uid + "-manager"}}
 	s.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, system, manager)...).
 		WithStatusSubresource(&v1alpha1.MemberCluster{}).
-		WithIndex(&corev1.Secret{}, "type", func(obj client.Object) []string { return []string{string(obj.(*corev1.Secret).Type)} }).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 				if err := note("create", obj); err != nil {
@@ -274,9 +273,12 @@ func TestJoinIsUndone(t *testing.T) {
 		spoil func(*scene)
 		want  string
 	}{
-		"the role is refused":       {func(s *scene) { s.member.refuse = refuse("*v1.ClusterRole") }, "creating ClusterRole minifleet-member on the member: refused"},
-		"the binding is refused":    {func(s *scene) { s.member.refuse = refuse("*v1.ClusterRoleBinding") }, "refused"},
-		"no token":                  {func(s *scene) { s.member.react, s.join.Timeout = nil, 300*time.Millisecond }, "its token controller does that"},
+		"the role is refused":    {func(s *scene) { s.member.refuse = refuse("*v1.ClusterRole") }, "creating ClusterRole minifleet-member on the member: refused"},
+		"the binding is refused": {func(s *scene) { s.member.refuse = refuse("*v1.ClusterRoleBinding") }, "refused"},
+		"no token":               {func(s *scene) { s.member.react, s.join.Timeout = nil, 300*time.Millisecond }, "its token controller does that"},
+		"replies are lost": {func(s *scene) {
+			s.hub.react = func(context.Context, client.Client, client.Object) error { return errors.New("connection reset") }
+		}, "connection reset"},
 		"the Secret is refused":     {func(s *scene) { s.hub.refuse = refuse("*v1.Secret") }, "creating Secret minifleet-system/alpine on the hub: refused"},
 		"the member is refused":     {func(s *scene) { s.hub.refuse = refuse("*v1alpha1.MemberCluster") }, "refused"},
 		"the hub cannot reach it":   {func(s *scene) { s.hub.react, s.join.Timeout = says("Unknown", "Unreachable"), 300*time.Millisecond }, "not ready: Unreachable: it says so"},
@@ -420,8 +422,12 @@ func TestRemove(t *testing.T) {
 			if diff := cmp.Diff(before, slices.Concat(s.hub.left(t), s.member.left(t))); diff != "" {
 				t.Error(diff)
 			}
-			if err := remove(s).Run(t.Context()); err != nil {
+			s.clear()
+			if err := remove(s, func(r *members.Remove) { r.Confined = confined }).Run(t.Context()); err != nil {
 				t.Errorf("a second time: %v", err)
+			}
+			if writes := slices.Concat(s.hub.writes, s.member.writes); len(writes) > 0 {
+				t.Errorf("wrote %v", writes)
 			}
 		})
 	}
@@ -480,6 +486,28 @@ func TestRemoveKeepsWhatIsNotOurs(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// A remove that was cut off when the MemberCluster was deleted goes on with the next.
+func TestRemoveGoesOn(t *testing.T) {
+	s := newScene(t)
+	s.join.Confined = "site"
+	if err := s.member.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "site"}}); err != nil {
+		t.Fatal(err)
+	}
+	before := slices.Concat(s.hub.left(t), s.member.left(t))
+	if err := s.join.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.hub.Delete(t.Context(), get(t, s.hub, "", "alpine", &v1alpha1.MemberCluster{})); err != nil {
+		t.Fatal(err)
+	}
+	if err := remove(s, func(r *members.Remove) { r.Confined = "site" }).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, slices.Concat(s.hub.left(t), s.member.left(t))); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -1,6 +1,7 @@
 package members
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ type Remove struct {
 	Name string
 	// Policy is what becomes of what runs on the member; empty for that of the MemberCluster.
 	Policy v1alpha1.DeletionPolicy
+	// Confined is the one namespace of the member that a join was for, where the MemberCluster does not say it any more.
+	Confined string
 	// Timeout is how long the deletion is waited for.
 	Timeout time.Duration
 	// Member is a client of the member, from which what a join has made is deleted; nil to keep that.
@@ -43,6 +46,7 @@ func (r *Remove) Run(ctx context.Context) error {
 	case err != nil:
 		return err
 	default:
+		r.Confined = cmp.Or(m.Spec.Namespace, r.Confined)
 		if err := r.checkMember(ctx, m); err != nil {
 			return err
 		}
@@ -54,7 +58,11 @@ func (r *Remove) Run(ctx context.Context) error {
 		}
 	}
 	if r.Member == nil {
-		r.Hub.Tell("what a join has made on the member stays there: `minifleet cluster remove %s --member-context CONTEXT` deletes it", r.Name)
+		more := ""
+		if r.Confined != "" {
+			more = " --namespace-only " + r.Confined
+		}
+		r.Hub.Tell("what a join has made on the member stays there: `minifleet cluster remove %s --member-context CONTEXT%s` deletes it", r.Name, more)
 		return nil
 	}
 	return r.cleanMember(ctx, joined)
@@ -132,7 +140,7 @@ func (r *Remove) cleanHub(ctx context.Context, joined string) (found bool, err e
 
 // cleanMember deletes what a join has made on the member, the latest first.
 func (r *Remove) cleanMember(ctx context.Context, joined string) error {
-	objects, err := r.onMember(ctx)
+	objects, err := access(r.Confined)
 	if err != nil {
 		return err
 	}
@@ -150,34 +158,6 @@ func (r *Remove) cleanMember(ctx context.Context, joined string) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// onMember are the objects that a join makes: those of a whole cluster, or of the namespace that holds the token.
-func (r *Remove) onMember(ctx context.Context) ([]client.Object, error) {
-	objects, err := access("")
-	if err != nil {
-		return nil, err
-	}
-	confined, err := access("any")
-	if err != nil {
-		return nil, err
-	}
-	var tokens corev1.SecretList
-	if err := r.Member.List(ctx, &tokens, client.MatchingFields{"type": string(corev1.SecretTypeServiceAccountToken)}); err != nil {
-		return nil, fmt.Errorf("listing the tokens on the member: %w", err)
-	}
-	for i := range tokens.Items {
-		s := &tokens.Items[i]
-		if s.Name != tokenOf(confined).Name || s.Annotations[AnnotationJoined] == "" || s.Namespace == tokenOf(objects).Namespace {
-			continue
-		}
-		more, err := access(s.Namespace)
-		if err != nil {
-			return nil, err
-		}
-		objects = append(objects, more...)
-	}
-	return objects, nil
 }
 
 // clean deletes an object if a join has made it, and says whether it was there.
