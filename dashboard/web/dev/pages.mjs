@@ -82,5 +82,15 @@ export const pages = [
   { name: "grid-none", path: "/grid?q=nothing-is-called-so", ready: ".message", themes: ["light"], widths: [1440] },
   { name: "grid-error", path: "/grid", env: { MOCK_ERROR: "1" }, ready: ".message", themes: ["light"], widths: [1440] },
   { name: "grid-contrast", path: "/grid", ready: ".cell", forcedColors: "active", widths: [1440], themes: ["dark"] },
+  { name: "timeline", path: "/timeline", ready: ".timeline-link, .bars .vbody .vrow", wait: 500 },
+  { name: "timeline-chart", path: "/timeline?as=chart&member=alpine&member=cinder&member=basalt", ready: ".timeline-link", widths: [1440, 360], themes: ["light"], wait: 500 },
+  { name: "timeline-small", path: "/timeline?span=18000", ready: ".timeline-link, .bars .vbody .vrow", env: { MOCK_ROWS: "40", MOCK_MEMBERS: "6" }, wait: 500, widths: [1440] },
+  { name: "timeline-keys", path: "/timeline", ready: ".timeline-link", widths: [1440], themes: ["dark"], wait: 500, act: async (page) => {
+    await page.focus(".timeline-link");
+    for (const key of ["ArrowDown", "ArrowLeft", "+"]) await page.keyboard.press(key);
+  } },
+  { name: "timeline-table", path: "/timeline?as=table", ready: ".bars .vbody .vrow", themes: ["light"], widths: [1440, 768] },
+  { name: "timeline-empty", path: "/timeline", env: { MOCK_ROWS: "0" }, ready: ".message", themes: ["light"], widths: [1440, 360] },
+  { name: "timeline-error", path: "/timeline", env: { MOCK_ERROR: "1" }, ready: ".message", themes: ["light"], widths: [1440] },
   { name: "no-such-page", path: "/nowhere", ready: ".message", themes: ["light"] },
 ];
