@@ -3,6 +3,7 @@ package clusters
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -59,6 +60,10 @@ func completionIndex(pod *corev1.Pod) int {
 func (m *Member) PodLog(ctx context.Context, key types.NamespacedName, o corev1.PodLogOptions) (io.ReadCloser, error) {
 	if err := m.Verify(ctx); err != nil {
 		return nil, err
+	}
+	// What follows ends the stream a moment after the connection, which a short log may be faster than.
+	if m.connected().Err() != nil {
+		return nil, &Error{Reason: v1alpha1.ReasonUnreachable, Err: errors.New("the member is no longer connected")}
 	}
 	pods, err := corev1client.NewForConfigAndClient(m.GetConfig(), m.http)
 	if err != nil {
