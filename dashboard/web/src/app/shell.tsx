@@ -77,7 +77,8 @@ function View() {
   useEffect(() => {
     document.title = `${title} · MiniFleet`;
     if (first.current) {
-      first.current = false;
+      // The first view takes no focus, once its code is there: Tab begins at the link that skips the navigation.
+      first.current = found !== undefined && !Component && !failed;
       return;
     }
     // The heading of the new view takes the focus, so that keys and screen readers begin there.

@@ -1,0 +1,169 @@
+// A person's browser, and what is demanded of the page in every spec.
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { chromium, type Browser, type BrowserContext, type Locator, type Page } from "playwright-core";
+import type { AxeResults, RunOptions } from "axe-core";
+import { expect, inject, test } from "vitest";
+import { settings, type Person } from "./fleet.ts";
+
+/** How long what the fleet does may take to be on the page, in milliseconds, on a busy machine. */
+export const SOON = 30_000;
+
+const shots = join(import.meta.dirname, "..", "shots", "e2e");
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+let connected: Promise<Browser> | undefined;
+const cookies = new Map<Person, Awaited<ReturnType<BrowserContext["cookies"]>>>();
+
+/** Visit is one tab of a person's browser. */
+export interface Visit {
+  page: Page;
+  context: BrowserContext;
+  /** Whatever the server has sent to it: bodies and events of streams. */
+  received: () => string;
+  /** What the page must not have done: requests elsewhere, errors, violations of the Content-Security-Policy, dialogs. */
+  problems: string[];
+  /** Answers that the spec brings about, which the browser reports as errors, e.g. /status of 404/. */
+  expected: RegExp[];
+}
+
+interface Options {
+  width?: number;
+  /** Milliseconds. */
+  timeout?: number;
+}
+
+/**
+ * spec runs with a tab in a browser of its own, in which a person is logged in, or nobody (null). It fails, too, if the page
+ * has done what no page may. What a failed one showed is kept in shots.
+ */
+export function spec(name: string, who: Person | null, run: (visit: Visit) => Promise<void>, { width = 1440, timeout = 60_000 }: Options = {}): void {
+  test(name, async () => {
+    connected ??= chromium.connect(inject("browser"));
+    const context = await (await connected).newContext({ viewport: { width, height: 900 }, reducedMotion: "reduce", baseURL: settings.url });
+    context.setDefaultTimeout(SOON);
+    try {
+      const visit = await open(context);
+      try {
+        if (who) await logIn(visit, who);
+        await run(visit);
+        expect(visit.problems, "what the page must not do").toEqual([]);
+      } catch (error) {
+        await keep(visit, name);
+        if (visit.problems.length > 0) console.error(`${name}: besides, ${visit.problems.join("\n")}`);
+        throw error;
+      }
+    } finally {
+      await context.close();
+    }
+  }, timeout);
+}
+
+async function open(context: BrowserContext): Promise<Visit> {
+  const page = await context.newPage();
+  const texts: string[] = [];
+  const visit: Visit = { page, context, received: () => texts.join("\n"), problems: [], expected: [/status of 401 .*\/api\/v1\/session/] };
+  page.on("console", (message) => {
+    const text = `${message.text()} (${message.location().url})`;
+    if (["error", "warning"].includes(message.type()) && !visit.expected.some((e) => e.test(text))) visit.problems.push(`console: ${text}`);
+  });
+  page.on("pageerror", (error) => visit.problems.push(`error: ${String(error)}`));
+  page.on("request", (request) => {
+    if (new URL(request.url()).origin !== settings.url) visit.problems.push(`request elsewhere: ${request.url()}`);
+  });
+  page.on("dialog", (dialog) => {
+    visit.problems.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on("requestfinished", (request) => {
+    request.response().then(async (response) => texts.push(JSON.stringify(response?.headers()), (await response?.text()) ?? "")).catch(() => undefined);
+  });
+  const devtools = await context.newCDPSession(page);
+  await devtools.send("Network.enable");
+  devtools.on("Network.eventSourceMessageReceived", (event) => texts.push(event.data));
+  return visit;
+}
+
+/** logIn as the page does, unless this worker has a session of the person already, and show the fleet. */
+async function logIn(visit: Visit, who: Person): Promise<void> {
+  const known = cookies.get(who);
+  if (known) await visit.context.addCookies(known);
+  await visit.page.goto("/");
+  const form = visit.page.getByLabel("Token");
+  const views = visit.page.getByRole("navigation", { name: "Views" });
+  await form.or(views).first().waitFor();
+  if (await form.isVisible()) {
+    await enter(visit, settings.tokens[who]);
+    await views.waitFor();
+    cookies.set(who, await visit.context.cookies());
+  }
+}
+
+/** enter a token where it is asked for. */
+export async function enter({ page }: Visit, token: string): Promise<void> {
+  await page.getByLabel("Token").fill(token);
+  await page.getByRole("button", { name: "Log in" }).click();
+}
+
+/** keep what is shown: a picture, and what a screen reader is told. */
+async function keep({ page }: Visit, name: string): Promise<void> {
+  const file = join(shots, "failed", name.replace(/[^a-z0-9]+/gi, "-"));
+  mkdirSync(join(shots, "failed"), { recursive: true });
+  const tree = await page.locator("body").ariaSnapshot({ timeout: 5_000 }).catch(String);
+  writeFileSync(`${file}.txt`, `${page.url()}\n\n${tree}\n`);
+  await page.screenshot({ path: `${file}.png`, fullPage: true, timeout: 5_000 }).catch(() => undefined);
+  console.error(`${name}: kept ${file}.png and .txt, which says\n${page.url()}\n${tree}`);
+}
+
+/** row of a MiniCluster in the list of the fleet. */
+export const row = (page: Page, name: string): Locator => page.getByRole("grid", { name: "MiniClusters" }).getByRole("row").filter({ has: page.getByRole("link", { name, exact: true }) });
+
+/** column of a row by its place from 0. */
+export const column = (of: Locator, n: number): Locator => of.getByRole("gridcell").nth(n);
+
+/** says waits until an element's text is as wanted. */
+export const says = (element: Locator, wanted: RegExp, timeout = SOON) => expect.poll(() => element.innerText({ timeout: 1_000 }).catch(String), { timeout }).toMatch(wanted);
+
+/** path of the page about a MiniCluster. */
+export const pageOf = (name: string, tab = "", namespace = settings.namespace) => `/miniclusters/${namespace}/${name}${tab ? `?tab=${tab}` : ""}`;
+
+/** state that the page about a MiniCluster begins with. */
+export const state = (page: Page): Locator => page.locator(".cluster-head .state");
+
+/** unavailable are the problems of a page for people who use it otherwise than most: axe's, and a page wider than the screen. */
+export async function unavailable(page: Page): Promise<string[]> {
+  await page.evaluate(axe);
+  const options: RunOptions = { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], resultTypes: ["violations"] };
+  const { violations } = await page.evaluate((o) => (window as unknown as { axe: { run: (of: Document, options: RunOptions) => Promise<AxeResults> } }).axe.run(document, o), options);
+  const found = violations.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => `${n.target.join(" ")} ${n.any[0]?.message ?? n.failureSummary ?? ""}`).join(" | ")}`);
+  const wider = await widerThanScreen(page);
+  return wider ? [...found, wider] : found;
+}
+
+/** widerThanScreen says what makes the page scroll sideways; empty if it does not. */
+export function widerThanScreen(page: Page): Promise<string> {
+  return page.evaluate(() => {
+    const by = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+    if (by <= 0) return "";
+    const widest = [...document.querySelectorAll("#app *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1).slice(-3);
+    return `${by} px wider than the screen: ${widest.map((e) => `${e.tagName}.${e.getAttribute("class") ?? ""}`).join(" ")}`;
+  });
+}
+
+/** Which sizes and colours a page is examined in. */
+const appearances = [[1440, "light"], [1440, "dark"], [360, "dark"], [360, "light"]] as const;
+
+/** examine the page as it is, in light and dark, wide and narrow, and keep pictures of it. */
+export async function examine({ page }: Visit, name: string): Promise<void> {
+  mkdirSync(shots, { recursive: true });
+  const found: string[] = [];
+  for (const [width, colours] of appearances) {
+    await page.setViewportSize({ width, height: width < 500 ? 740 : 900 });
+    await page.emulateMedia({ colorScheme: colours });
+    found.push(...(await unavailable(page)).map((problem) => `${name}, ${width} px, ${colours}: ${problem}`));
+    await page.screenshot({ path: join(shots, `${name}-${width}-${colours}.png`) });
+  }
+  await page.setViewportSize({ width: 1440, height: 900 });
+  expect(found).toEqual([]);
+}
