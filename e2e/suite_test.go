@@ -79,13 +79,12 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}})).To(Succeed())
 	for name, labels := range memberLabels {
 		members[name] = clientOf(fleet.Cluster(name))
-		register(ctx, name, labels, restricted(fleet.Cluster(name), filepath.Join("config", "member", "cluster"), "", memberAccount))
+		register(ctx, name, labels, restricted(fleet.Cluster(name), "", memberAccount, filepath.Join("config", "member", "cluster")))
 	}
 	// With the rights that it is deployed with, and no others.
 	config := filepath.Join(workDir, "hub.kubeconfig")
-	Expect(os.WriteFile(config, restricted(fleet.Cluster("hub"), filepath.Join("config", "rbac"),
-		hubSettings, hubAccount), 0o600)).To(Succeed())
-	restricted(fleet.Cluster("hub"), filepath.Join("config", "dashboard", "rbac"), hubSettings, hubAccount)
+	Expect(os.WriteFile(config, restricted(fleet.Cluster("hub"), hubSettings, hubAccount,
+		filepath.Join("config", "rbac"), filepath.Join("config", "dashboard", "rbac")), 0o600)).To(Succeed())
 	startController(filepath.Join(root, "bin", "minifleet"), config)
 	Eventually(func(g Gomega) {
 		for name := range memberLabels {
@@ -146,9 +145,9 @@ const (
 	hubSettings = "namespace: " + managerNamespace + "\nnamePrefix: minifleet-\n"
 )
 
-// restricted applies manifests of this repository to a cluster and returns the kubeconfig of an account that they
-// give rights to. Of a cluster that is not the lab's own it returns the one that was given.
-func restricted(c *lab.Cluster, dir, settings, account string) []byte {
+// restricted applies manifests of this repository to a cluster, all at once since they refer to each other, and returns the
+// kubeconfig of an account that they give rights to. Of a cluster that is not the lab's own it returns the one that was given.
+func restricted(c *lab.Cluster, settings, account string, dirs ...string) []byte {
 	GinkgoHelper()
 	if !c.Owned() {
 		return c.Kubeconfig()
@@ -157,9 +156,14 @@ func restricted(c *lab.Cluster, dir, settings, account string) []byte {
 	Expect(err).NotTo(HaveOccurred())
 	overlay, err := os.MkdirTemp(workDir, "overlay-")
 	Expect(err).NotTo(HaveOccurred())
-	base, err := filepath.Rel(overlay, filepath.Join(root, dir))
-	Expect(err).NotTo(HaveOccurred())
-	Expect(os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(settings+"resources: ["+base+"]\n"), 0o600)).To(Succeed())
+	var bases []string
+	for _, dir := range dirs {
+		base, err := filepath.Rel(overlay, filepath.Join(root, dir))
+		Expect(err).NotTo(HaveOccurred())
+		bases = append(bases, base)
+	}
+	resources := "resources: [" + strings.Join(bases, ", ") + "]\n"
+	Expect(os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(settings+resources), 0o600)).To(Succeed())
 	path, before, err := lab.Binary("kubectl")
 	Expect(err).NotTo(HaveOccurred())
 	run("", path, slices.Concat(before, []string{"--kubeconfig", c.KubeconfigPath(), "apply", "-k", overlay})...)
