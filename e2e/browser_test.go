@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -64,6 +65,8 @@ var _ = Describe("Dashboard", func() {
 				"writer": w.person(ctx, "writer", "minifleet-editor", nil),
 				"reader": w.person(ctx, "reader", "minifleet-viewer", nil),
 				"nobody": w.person(ctx, "nobody", "", nil),
+				// One whose rights a spec takes away.
+				"guest": w.person(ctx, "guest", "minifleet-viewer", nil),
 			},
 		})
 		Expect(err).NotTo(HaveOccurred())
@@ -104,7 +107,7 @@ func (w *world) person(ctx context.Context, name, role string, rules []rbacv1.Po
 	subject := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.name, Name: name}}
 	if role != "" {
 		Expect(hub.Create(ctx, &rbacv1.RoleBinding{
-			ObjectMeta: account.ObjectMeta, Subjects: subject,
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name}, Subjects: subject,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		})).To(Succeed())
 	}
@@ -120,10 +123,10 @@ func (w *world) person(ctx context.Context, name, role string, rules []rbacv1.Po
 	return request.Status.Token
 }
 
-// controlOf answers requests of specs that run in another process. Each is a POST of JSON; what fails is answered with 500
-// and the reason.
+// controlOf answers requests of specs that run in another process, one at a time. Each is a POST of JSON; what fails is
+// answered with 500 and the reason.
 func controlOf(ctx context.Context, w, hidden *world) http.Handler {
-	mux := http.NewServeMux()
+	mux := &controlMux{ServeMux: http.NewServeMux()}
 	worlds := map[string]*world{w.name: w, hidden.name: hidden}
 	handle(mux, "/commit", func(in struct {
 		Namespace, Message string
@@ -131,6 +134,13 @@ func controlOf(ctx context.Context, w, hidden *world) http.Handler {
 	}) (any, error) {
 		of := worlds[in.Namespace]
 		return nil, InterceptGomegaFailure(func() { of.commit(in.Message, in.Files) })
+	})
+	// How many Jobs of this name members have made, as their audit logs tell.
+	handle(mux, "/jobs", func(in struct{ Namespace, Name string }) (any, error) {
+		var made int
+		of := worlds[in.Namespace]
+		err := InterceptGomegaFailure(func() { made = of.jobsMade(in.Name) })
+		return made, err
 	})
 	handle(mux, "/kubectl", func(in struct {
 		Namespace string
@@ -193,9 +203,18 @@ func controlOf(ctx context.Context, w, hidden *world) http.Handler {
 	return mux
 }
 
-func handle[In any](mux *http.ServeMux, path string, do func(In) (any, error)) {
+// controlMux is a ServeMux whose handlers exclude each other: clones of repositories and Gomega's handler of failures are
+// shared.
+type controlMux struct {
+	*http.ServeMux
+	lock sync.Mutex
+}
+
+func handle[In any](mux *controlMux, path string, do func(In) (any, error)) {
 	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		defer GinkgoRecover()
+		mux.lock.Lock()
+		defer mux.lock.Unlock()
 		var in In
 		err := json.NewDecoder(r.Body).Decode(&in)
 		var out any

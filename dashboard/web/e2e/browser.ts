@@ -51,7 +51,7 @@ export function spec(name: string, who: Person | null, run: (visit: Visit) => Pr
         expect(visit.problems, "what the page must not do").toEqual([]);
       } catch (error) {
         await keep(visit, name);
-        if (visit.problems.length > 0) console.error(`${name}: besides, ${visit.problems.join("\n")}`);
+        if (visit.problems.length > 0) console.error(`${name}: the page has done what it must not:\n${visit.problems.join("\n")}`);
         throw error;
       }
     } finally {
@@ -95,7 +95,8 @@ async function logIn(visit: Visit, who: Person): Promise<void> {
   await form.or(views).first().waitFor();
   if (await form.isVisible()) {
     await enter(visit, settings.tokens[who]);
-    await views.waitFor();
+    await views.or(visit.page.getByRole("alert")).first().waitFor();
+    if (!(await views.isVisible())) throw new Error(`${who} cannot log in: ${await visit.page.getByRole("alert").innerText()}`);
     cookies.set(who, await visit.context.cookies());
   }
 }
@@ -110,10 +111,11 @@ export async function enter({ page }: Visit, token: string): Promise<void> {
 async function keep({ page }: Visit, name: string): Promise<void> {
   const file = join(shots, "failed", name.replace(/[^a-z0-9]+/gi, "-"));
   mkdirSync(join(shots, "failed"), { recursive: true });
-  const tree = await page.locator("body").ariaSnapshot({ timeout: 5_000 }).catch(String);
+  let tree = await page.locator("body").ariaSnapshot({ timeout: 5_000 }).catch(String);
+  for (const token of Object.values(settings.tokens)) tree = tree.replaceAll(token, "a token");
   writeFileSync(`${file}.txt`, `${page.url()}\n\n${tree}\n`);
   await page.screenshot({ path: `${file}.png`, fullPage: true, timeout: 5_000 }).catch(() => undefined);
-  console.error(`${name}: kept ${file}.png and .txt, which says\n${page.url()}\n${tree}`);
+  console.error(`${name}: what was shown is in ${file}.png and .txt`);
 }
 
 /** row of a MiniCluster in the list of the fleet. */

@@ -43,7 +43,7 @@ spec("the page of a MiniCluster shows what came of a commit, down to the pods", 
   await row(page, "branches").getByRole("link", { name: "branches", exact: true }).click();
   const tree = page.getByRole("tree", { name: "From the commit to the pods" });
   await says(tree, /Commit .*[\s\S]*Source .*[\s\S]*MiniCluster branches/);
-  for (const member of ["basalt", "cinder"]) await tree.getByRole("treeitem", { name: new RegExp(member) }).waitFor();
+  for (const member of ["basalt", "cinder"]) await tree.getByRole("treeitem", { name: new RegExp(`^${member} `) }).waitFor();
   await expect.poll(() => tree.getByRole("treeitem", { name: /rank [01].*Running on (basalt|cinder)-/s }).count(), { timeout: SOON }).toBe(4);
   expect(await tree.getByText("Job", { exact: false }).count()).toBeGreaterThanOrEqual(2);
 
@@ -65,9 +65,11 @@ spec("the page of a MiniCluster shows what came of a commit, down to the pods", 
   await says(page.getByRole("tabpanel"), /object/);
 });
 
-spec("a difference on a member is shown", "admin", async ({ page }) => {
+spec("what is wanted is compared with what is on members, without what is secret", "admin", async ({ page }) => {
   await commit("add compared", { "compared.yaml": miniCluster("compared", { held: true }) });
+  await says(column(row(page, "compared"), 1), /^Running/);
   await page.goto(pageOf("compared", "diff"));
   await says(page.getByRole("tabpanel"), /All \d+ objects are as wanted/);
   expect(await page.getByRole("tabpanel").innerText()).not.toMatch(/secret-key/);
+  await release("compared", "alpine");
 });
