@@ -26,9 +26,10 @@ export function between(from: string, to: string): string {
 /** absolute writes a point in time in the language of the reader. */
 export const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
-/** clockTime is the time of day of milliseconds. */
-export function clockTime(milliseconds: number): string {
-  return new Date(milliseconds).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+/** clockTime is the time of day of milliseconds, with the date unless that is the one of now. */
+export function clockTime(milliseconds: number, now = Date.now()): string {
+  const date = new Date(milliseconds);
+  return date.toDateString() === new Date(now).toDateString() ? date.toLocaleTimeString() : absolute.format(date);
 }
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });

@@ -48,8 +48,8 @@ export function Room() {
   return (
     <p class="room dim">
       {members ? <span><b class="num">{count(members.ready)}</b> of {count(members.total)} members</span> : null}
-      <span title={`${bytes(room.free.memory)} of ${bytes(room.total.memory)} memory free on ${count(room.nodes)} nodes`}><b class="num">{cores(room.free.cpu)}</b> of {cores(room.total.cpu)} CPU</span>
-      {room.total.gpus > 0 ? <span><b class="num">{count(room.free.gpus)}</b> of {count(room.total.gpus)} GPU free</span> : <span>free</span>}
+      <span title={`${bytes(room.free.memory)} of ${bytes(room.total.memory)} memory free on ${count(room.nodes)} nodes`}><b class="num">{cores(room.free.cpu)}</b> of {cores(room.total.cpu)} CPU{room.total.gpus > 0 ? "" : " free"}</span>
+      {room.total.gpus > 0 ? <span><b class="num">{count(room.free.gpus)}</b> of {count(room.total.gpus)} GPU free</span> : null}
     </p>
   );
 }

@@ -1,5 +1,5 @@
 import { useSignal } from "@preact/signals";
-import { absolute } from "../../data/format";
+import { clockTime } from "../../data/format";
 import { summary } from "../../data/live";
 import { Age } from "../../ui/age";
 import { Shape } from "../../ui/icons";
@@ -20,17 +20,11 @@ export function StaleMembers() {
         {shown.map((member, i) => (
           <span key={member.member} title={member.message}>
             {i > 0 ? ", " : ""}<a href={`/?member=${encodeURIComponent(member.member)}`}>{member.member}</a>
-            {member.since ? <> for <Age since={member.since} /> <span class="as-of">(shown as of {time(member.since)})</span></> : " yet"}
+            {member.since ? <> for <Age since={member.since} /> <span class="as-of">(shown as of {clockTime(Date.parse(member.since))})</span></> : " yet"}
           </span>
         ))}
       </span>
       {stale.length > NAMED ? <button type="button" aria-expanded={all.value} onClick={() => (all.value = !all.value)}>{all.value ? "Fewer" : `${stale.length - NAMED} more`}</button> : null}
     </div>
   );
-}
-
-/** time of day, with the date unless that is today. */
-function time(of: string): string {
-  const date = new Date(of);
-  return date.toDateString() === new Date().toDateString() ? date.toLocaleTimeString() : absolute.format(date);
 }

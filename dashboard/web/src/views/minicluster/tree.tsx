@@ -151,7 +151,7 @@ function Facts({ cluster }: { cluster: MiniCluster }) {
         <dt>Placement</dt><dd>{cluster.placement ?? "its own"}{cluster.wanted > 1 ? `, ${cluster.wanted} members` : ""}</dd>
         <dt>Priority</dt><dd>{cluster.priority}</dd>
         <dt>Retries</dt><dd>{cluster.retries}</dd>
-        <dt>On change</dt><dd>{cluster.onChange}</dd>
+        {cluster.onChange ? <><dt>On change</dt><dd>{cluster.onChange}</dd></> : null}
         {labels.length ? <><dt>Labels</dt><dd>{labels.map(([k, v]) => <div key={k}><a class="mono label" href={`/?q=${encodeURIComponent(`${k}=${v}`)}`}>{k}={v}</a></div>)}</dd></> : null}
       </dl>
       <h2>On members</h2>
