@@ -22,17 +22,6 @@ import (
 	"github.com/minifleet/minifleet/internal/cli/members"
 )
 
-// exitTimeout: what was waited for has not come in time.
-const exitTimeout = 3
-
-// timedOut marks an error as one of time, which has an exit code of its own.
-type timedOut struct{ error }
-
-// ExitCode is the exit code of the command.
-func (timedOut) ExitCode() int { return exitTimeout }
-
-// Unwrap returns the cause.
-func (t timedOut) Unwrap() error { return t.error }
 
 // clusterFlags find the hub, and the namespace of its controller.
 type clusterFlags struct {
@@ -102,7 +91,7 @@ func clusterError(err error) error {
 	var timeout *members.TimeoutError
 	switch {
 	case errors.As(err, &timeout):
-		return timedOut{err}
+		return exit{exitWaitTimeout, err}
 	case errors.As(err, &input):
 		return invalid{err}
 	default:

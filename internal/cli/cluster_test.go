@@ -64,9 +64,9 @@ func TestClusterCommands(t *testing.T) {
 }
 
 func TestClusterErrors(t *testing.T) {
-	var coded interface{ ExitCode() int }
+	var coded exit
 	timeout := clusterError(errors.Join(&members.TimeoutError{Message: "not within 1s"}, errors.New("and more")))
-	if !errors.As(timeout, &coded) || coded.ExitCode() != exitTimeout {
+	if !errors.As(timeout, &coded) || coded.code != exitWaitTimeout {
 		t.Errorf("a timeout: %v", timeout)
 	}
 	var wrong invalid
