@@ -22,7 +22,6 @@ import (
 	"github.com/minifleet/minifleet/internal/cli/members"
 )
 
-
 // clusterFlags find the hub, and the namespace of its controller.
 type clusterFlags struct {
 	config    *genericclioptions.ConfigFlags

@@ -13,7 +13,7 @@ import (
 )
 
 // dashboard answers logs and diffs, and notes what it is asked for.
-func dashboard(t *testing.T, code int, answer string) (address string, asked *[]string) {
+func fakeDashboard(t *testing.T, code int, answer string) (address string, asked *[]string) {
 	t.Helper()
 	var requests []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +71,7 @@ func TestDashboardCommands(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			address, asked := dashboard(t, c.code, c.answer)
+			address, asked := fakeDashboard(t, c.code, c.answer)
 			code, stdout, stderr, _ := play(t, scene{env: map[string]string{"MINIFLEET_SERVER": address}}, c.args...)
 			if code != c.want {
 				t.Errorf("exit code %d, want %d", code, c.want)
@@ -89,7 +89,7 @@ func TestDashboardCommands(t *testing.T) {
 }
 
 func TestTokenOfTheEnvironment(t *testing.T) {
-	address, asked := dashboard(t, 200, "{}")
+	address, asked := fakeDashboard(t, 200, "{}")
 	env := map[string]string{"MINIFLEET_SERVER": address, "MINIFLEET_TOKEN": "of-environment"}
 	if code, _, stderr, _ := play(t, scene{env: env}, "diff", "lammps"); code != 0 || !strings.HasPrefix((*asked)[0], "Bearer of-environment ") {
 		t.Errorf("exit code %d, asked %q: %s", code, *asked, stderr)
