@@ -39,7 +39,7 @@ func story(steps ...func(client.Object)) interceptor.Funcs {
 			if current == nil {
 				current = first(ctx, c, list)
 			}
-			events := watch.NewFake()
+			events := watch.NewRaceFreeFake()
 			go func() {
 				defer events.Stop()
 				for len(steps) > 0 {
