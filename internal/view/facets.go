@@ -78,19 +78,24 @@ func byName(a, b *Row) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// orders are what lists can be sorted by. Rows that are equal in it are sorted by namespace and name.
-var orders = map[string]func(a, b *Row) int{
-	"attention": func(a, b *Row) int {
-		return cmp.Or(cmp.Compare(attention[a.State], attention[b.State]), b.Since.Compare(a.Since))
+// orders are what lists can be sorted by. Those that are equal in it are sorted by namespace and name.
+var orders = map[string]func(a, b *Entry) int{
+	"attention": func(a, b *Entry) int {
+		if a.rank != b.rank {
+			return a.rank - b.rank
+		}
+		return b.Row.Since.Compare(a.Row.Since)
 	},
-	"name":      func(a, b *Row) int { return cmp.Compare(a.Name, b.Name) },
-	"namespace": func(a, b *Row) int { return cmp.Compare(a.Namespace, b.Namespace) },
-	"state":     func(a, b *Row) int { return cmp.Compare(slices.Index(States, a.State), slices.Index(States, b.State)) },
-	"pods":      func(a, b *Row) int { return cmp.Compare(a.Pods.Desired, b.Pods.Desired) },
-	"member":    func(a, b *Row) int { return slices.Compare(a.Members, b.Members) },
-	"commit":    func(a, b *Row) int { return compareCommits(a.Commit, b.Commit) },
-	"since":     func(a, b *Row) int { return a.Since.Compare(b.Since) },
-	"created":   func(a, b *Row) int { return a.Created.Compare(b.Created) },
+	"name":      func(a, b *Entry) int { return cmp.Compare(a.Row.Name, b.Row.Name) },
+	"namespace": func(a, b *Entry) int { return cmp.Compare(a.Row.Namespace, b.Row.Namespace) },
+	"state": func(a, b *Entry) int {
+		return cmp.Compare(slices.Index(States, a.Row.State), slices.Index(States, b.Row.State))
+	},
+	"pods":    func(a, b *Entry) int { return cmp.Compare(a.Row.Pods.Desired, b.Row.Pods.Desired) },
+	"member":  func(a, b *Entry) int { return slices.Compare(a.Row.Members, b.Row.Members) },
+	"commit":  func(a, b *Entry) int { return compareCommits(a.Row.Commit, b.Row.Commit) },
+	"since":   func(a, b *Entry) int { return a.Row.Since.Compare(b.Row.Since) },
+	"created": func(a, b *Entry) int { return a.Row.Created.Compare(b.Row.Created) },
 }
 
 // compareCommits orders by time, where it is known, and then by revision; what has none comes last.
@@ -116,11 +121,15 @@ func Sort(entries []*Entry, by string, descending bool) {
 		order = orders["attention"]
 	}
 	slices.SortFunc(entries, func(a, b *Entry) int {
-		n := order(&a.Row, &b.Row)
-		if descending {
-			n = -n
+		n := order(a, b)
+		switch {
+		case n == 0:
+			return byName(&a.Row, &b.Row)
+		case descending:
+			return -n
+		default:
+			return n
 		}
-		return cmp.Or(n, byName(&a.Row, &b.Row))
 	})
 }
 

@@ -18,11 +18,14 @@ type Entry struct {
 	WaitsForRoom bool
 	// mentions says that Row.Why names one of another namespace.
 	mentions bool
+	// rank is that of Row.State in the order of attention: sorting thousands would find it out again and again.
+	rank int
 }
 
 // EntryOf computes the row of a FleetMiniCluster, once for all readers.
 func EntryOf(f *v1alpha1.FleetMiniCluster, c Context) *Entry {
 	e := &Entry{Object: f, Row: RowOf(f, c)}
+	e.rank = attention[e.Row.State]
 	e.WaitsForRoom = waitsForRoom(f, e.Row.State)
 	e.mentions = HideOthers(e.Row.Why, func(string) bool { return false }) != e.Row.Why
 	return e
