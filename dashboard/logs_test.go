@@ -121,7 +121,7 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// Logs are a right of their own, and without it they look as if they were not there.
+// Logs are a right of their own, and without it they seem as if they were not there.
 func TestLogsWithoutTheRight(t *testing.T) {
 	s, a := logServer(&logMember{log: open})
 	a.change(true, nil)
@@ -177,7 +177,7 @@ func TestLogsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := logServer(&logMember{log: open})
 		h := s.Handler()
-		ctx, leave := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
 		follow := func() int {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1"+logsOf+"?follow=true", nil))
@@ -191,7 +191,7 @@ func TestLogsAtOnce(t *testing.T) {
 		if got := follow(); got != http.StatusTooManyRequests {
 			t.Errorf("one more: %d", got)
 		}
-		leave()
+		cancel()
 		all.Wait()
 	})
 }

@@ -144,7 +144,7 @@ func (r *Reader) rendered(w wantedOn) (objects []object, remark string, err erro
 	variant := plan.VariantFor(f, w.Placement, labels, w.Namespace)
 	spec := &variant.Spec
 	if variant.Err != nil {
-		spec = &f.Spec.MiniCluster // as the controller looks after a run that has begun
+		spec = &f.Spec.MiniCluster // as the controller renders it for a run that has begun
 	}
 	cert, err := certificate(f.Name)
 	if err != nil {
@@ -271,7 +271,7 @@ func (w *wantedOn) difference(o object, remark string) (d view.Difference, ok bo
 	return d, true
 }
 
-// comparableJob leaves out of a Job what is up to others: whether it is suspended, where a queue on the member says so or
+// comparableJob omits of a Job what is up to others: whether it is suspended, where a queue on the member says so or
 // it has not been released yet.
 func comparableJob(want *batchv1.Job, have client.Object) *batchv1.Job {
 	job, ok := have.(*batchv1.Job)

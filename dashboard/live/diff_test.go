@@ -123,7 +123,7 @@ func TestDifferences(t *testing.T) {
 			spec.Containers = append(spec.Containers, corev1.Container{Name: "miner"})
 		}, changed(same, "Job/lammps", "Different"), map[string]string{"Job/lammps": "name: miner"}},
 		"suspended by a queue on the member": {nil, func(m *fake) { m.objects["Job/lammps"].(*batchv1.Job).Spec.Suspend = ptr.To(true) }, same, nil},
-		"a Service is gone":                  {nil, func(m *fake) { delete(m.objects, "Service/lammps") }, changed(same, "Service/lammps", "Missing"), nil},
+		"a Service is missing":               {nil, func(m *fake) { delete(m.objects, "Service/lammps") }, changed(same, "Service/lammps", "Missing"), nil},
 		"somebody else's": {nil, func(m *fake) {
 			c := m.objects["ConfigMap/lammps-entrypoint"].(*corev1.ConfigMap)
 			c.Annotations, c.Data = map[string]string{v1alpha1.AnnotationOwner: canary + "/lammps"}, map[string]string{"x": canary}
@@ -200,7 +200,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// secretFree looks for what must not be told.
+// secretFree finds what must not be told.
 func secretFree(t *testing.T, ds []view.Difference) {
 	t.Helper()
 	raw, err := json.Marshal(ds)

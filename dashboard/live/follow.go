@@ -158,7 +158,7 @@ func (l *Log) lost(n int64, to Sink) error {
 	return nil
 }
 
-// skipper leaves out what was told before, and notes whether it was seen again: where it was not, lines may be missing.
+// skipper omits what was told before, and notes whether it was seen again: where it was not, lines may be missing.
 type skipper struct {
 	last time.Time
 	same int

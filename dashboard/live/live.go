@@ -1,5 +1,5 @@
 // Package live asks members what the hub's objects do not tell: pods, the objects of a run, logs. A member that does not
-// answer is waited for no longer than Limit, and many who look at one thing cost it one request.
+// answer is waited for no longer than Limit, and many readers of one thing cost it one request.
 //
 // In come FleetMiniClusters that somebody may see; out go values of internal/view, and lines of logs. Whoever calls has
 // made sure that the person may see them.

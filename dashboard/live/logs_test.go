@@ -63,8 +63,8 @@ func refuses(err error) answerOfLog {
 func ends(m *fake) {
 	m.pods[0].Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
 }
-func restarts(m *fake) { m.pods[0].Status.ContainerStatuses[0].RestartCount++ }
-func leaves(m *fake)   { m.away = true }
+func restarts(m *fake)    { m.pods[0].Status.ContainerStatuses[0].RestartCount++ }
+func disconnects(m *fake) { m.away = true }
 
 // heard is what was told, a line each.
 type heard struct {
@@ -113,8 +113,8 @@ func TestLogs(t *testing.T) {
 		}, []string{"lost 3", "z"}},
 		"since, nothing new": {LogRequest{Since: since}, func(*fake) []answerOfLog { return []answerOfLog{says(at(1, "a"), at(2, "b"))} }, nil},
 		"followed until the container ends": {LogRequest{Follow: true}, func(m *fake) []answerOfLog {
-			return []answerOfLog{then(says(at(1, "a"), at(2, "b")), m, ends), says(at(2, "b"), at(3, "its last words"))}
-		}, []string{"a", "b", "its last words", "end ended"}},
+			return []answerOfLog{then(says(at(1, "a"), at(2, "b")), m, ends), says(at(2, "b"), at(3, "its end"))}
+		}, []string{"a", "b", "its end", "end ended"}},
 		"followed over a lost connection": {LogRequest{Follow: true}, func(m *fake) []answerOfLog {
 			return []answerOfLog{breaks(at(1, "a"), at(2, "b"), at(2, "b too")), says(at(1, "a"), at(2, "b"), at(2, "b too"), at(2, "b three"), at(3, "c")), then(says(at(3, "c")), m, ends), says(at(3, "c"))}
 		}, []string{"a", "b", "b too", "b three", "c", "end ended"}},
@@ -134,7 +134,7 @@ func TestLogs(t *testing.T) {
 			return []answerOfLog{then(breaks(at(1, "a")), m, func(m *fake) { m.pods = nil }), refuses(apierrors.NewNotFound(schema.GroupResource{}, "p"))}
 		}, []string{"a", "lost 1", "end ended"}},
 		"the member is lost": {LogRequest{Follow: true}, func(m *fake) []answerOfLog {
-			return []answerOfLog{then(breaks(at(1, "a")), m, leaves)}
+			return []answerOfLog{then(breaks(at(1, "a")), m, disconnects)}
 		}, []string{"a", "end disconnected"}},
 		"the member hangs": {LogRequest{Follow: true}, func(m *fake) []answerOfLog {
 			return []answerOfLog{then(breaks(at(1, "a")), m, func(m *fake) { m.hung = true })}
@@ -208,7 +208,7 @@ func TestLogOptions(t *testing.T) {
 	}
 }
 
-// A reader who does not read any more, or leaves, ends the log.
+// A reader who does not read any more, or disconnects, ends the log.
 func TestLogWithoutAReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &fake{pods: []corev1.Pod{podOf(0)}}
@@ -224,8 +224,8 @@ func TestLogWithoutAReader(t *testing.T) {
 		if err := open().Each(t.Context(), &heard{fails: 1}); !errors.Is(err, errRefused) {
 			t.Errorf("got %v", err)
 		}
-		ctx, leave := context.WithTimeout(t.Context(), time.Hour)
-		defer leave()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
 		if err := open().Each(ctx, &heard{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
@@ -246,8 +246,8 @@ func TestLogsThatCannotBeRead(t *testing.T) {
 	with := func(change ...func(*corev1.Pod)) *fake {
 		return &fake{pods: []corev1.Pod{podOf(0, change...)}, logs: []answerOfLog{says()}}
 	}
-	gone := running("alpine")
-	gone.Status.Clusters[0].State, gone.Status.Runs[0].State = v1alpha1.RunSucceeded, v1alpha1.RunSucceeded
+	over := running("alpine")
+	over.Status.Clusters[0].State, over.Status.Runs[0].State = v1alpha1.RunSucceeded, v1alpha1.RunSucceeded
 	never := running("alpine")
 	never.Status.Clusters[0].Run, never.Status.Runs = "", nil
 	cases := map[string]struct {
@@ -262,7 +262,7 @@ func TestLogsThatCannotBeRead(t *testing.T) {
 		"another run":                {LogRequest{Run: runB}, with(), http.StatusNotFound, "there is no run 00000000bb on member alpine, or its log is not kept any more"},
 		"a rank too high":            {LogRequest{Rank: 7}, with(), http.StatusNotFound, "run 00000000aa on alpine has no pod 7: it has 2"},
 		"no pod yet":                 {LogRequest{Rank: 1}, with(), http.StatusConflict, "pod 1 of run 00000000aa is not on alpine yet: it is about to be made"},
-		"no pod any more":            {LogRequest{Object: gone, Rank: 1}, with(), http.StatusNotFound, "pod 1 of run 00000000aa is not on alpine any more, and its log neither: the run has ended"},
+		"no pod any more":            {LogRequest{Object: over, Rank: 1}, with(), http.StatusNotFound, "pod 1 of run 00000000aa is not on alpine any more, and its log neither: the run has ended"},
 		"no such container":          {LogRequest{Container: "x"}, with(), http.StatusUnprocessableEntity, "there is no such container: there are lammps, sidecar"},
 		"it has not started":         {LogRequest{}, with(waiting), http.StatusConflict, "container lammps of pod lammps-0-abcde has not started: ImagePullBackOff: not found"},
 		"it has no node":             {LogRequest{}, with(unscheduled), http.StatusConflict, "pod lammps-0-abcde has not started: Unschedulable: 0/5 nodes"},

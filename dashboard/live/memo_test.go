@@ -67,14 +67,14 @@ func TestMemoOfWhatHangs(t *testing.T) {
 }
 
 // The first who asks may lose interest, and others get the answer all the same.
-func TestMemoWhenTheFirstLeaves(t *testing.T) {
+func TestMemoWhenTheFirstIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memo[int]{now: time.Now}
 		load := func(ctx context.Context) (int, error) {
 			time.Sleep(100 * time.Millisecond)
 			return 1, ctx.Err()
 		}
-		first, leave := context.WithCancel(t.Context())
+		first, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() {
 			if _, err := m.get(first, "k", load); !errors.Is(err, context.Canceled) {
@@ -88,7 +88,7 @@ func TestMemoWhenTheFirstLeaves(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		leave()
+		cancel()
 		all.Wait()
 	})
 }

@@ -30,7 +30,7 @@ func TestPods(t *testing.T) {
 			"onyx":   {Error: "refused"},
 		}
 		var all sync.WaitGroup
-		for range 20 { // so many look at once
+		for range 20 { // so many readers at once
 			all.Go(func() {
 				inTime(t, "asking a member that hangs", func() {
 					if diff := cmp.Diff(want, r.Pods(t.Context(), f), cmpopts.EquateEmpty()); diff != "" {

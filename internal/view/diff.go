@@ -41,7 +41,7 @@ type Comparison struct {
 	Message string
 }
 
-// Difference compares the two. Of the one that is there it takes what is wanted, and leaves out what the member has added.
+// Difference compares the two. Of the one that is there it takes what is wanted, and omits what the member has added.
 func (c Comparison) Difference() (Difference, error) {
 	d := Difference{Member: c.Member, Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, Message: c.Message}
 	want, err := c.fields(c.Want, nil)
@@ -109,7 +109,7 @@ func (c *Comparison) fields(obj any, changed []string) (map[string]any, error) {
 	return withoutNull(all).(map[string]any), nil //nolint:forcetypeassert // a map stays one
 }
 
-// hideValues leaves of a Secret the names of its keys.
+// hideValues keeps of a Secret the names of its keys.
 func hideValues(secret map[string]any, changed []string) {
 	keys := map[string]any{}
 	for _, field := range []string{"data", "stringData"} {
@@ -122,7 +122,7 @@ func hideValues(secret map[string]any, changed []string) {
 		delete(secret, field)
 	}
 	secret["data"] = keys
-	// What kubectl apply leaves there holds the values.
+	// What kubectl apply writes there holds the values.
 	if meta, ok := secret["metadata"].(map[string]any); ok {
 		if annotations, ok := meta["annotations"].(map[string]any); ok {
 			delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
@@ -168,7 +168,7 @@ func (c *Comparison) wanted(want, have map[string]any) map[string]any {
 	return out
 }
 
-// project leaves of a value what another one has. What a list has more is left in it where extra is set.
+// project keeps of a value what another one has. What a list has more is kept where extra is set.
 func project(want, have any, extra bool) any {
 	switch want := want.(type) {
 	case map[string]any:
@@ -238,7 +238,7 @@ func named(list []any) (items map[string]any, ok bool) {
 	return items, true
 }
 
-// pruned is a value without what is empty, which a member may leave out.
+// pruned is a value without what is empty, which a member may omit.
 func pruned(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
