@@ -80,10 +80,13 @@ func orUnprocessable(status int) int {
 	return http.StatusUnprocessableEntity
 }
 
-// sentence makes one of a clause.
+// sentence makes one of a clause. What begins with the path of a field is left so.
 func sentence(clause string) string {
 	if clause == "" {
 		return ""
+	}
+	if word, _, _ := strings.Cut(clause, " "); strings.Contains(word, ".") {
+		return strings.TrimSuffix(clause, ".") + "."
 	}
 	first, size := utf8.DecodeRuneInString(clause)
 	return string(unicode.ToUpper(first)) + strings.TrimSuffix(clause[size:], ".") + "."

@@ -101,7 +101,7 @@ func TestRefusedStarts(t *testing.T) {
 		says      string
 		locations []string
 	}{
-		"unknown field":          {with(`"name"`, `"nmae":"x","name"`), "validation failed", []string{"body.nmae"}},
+		"unknown field":          {with(`"name"`, `"names":"x","name"`), "validation failed", []string{"body.names"}},
 		"unknown in the spec":    {with(`"image"`, `"imgae":"x","image"`), "FleetMiniCluster physics/new: body.miniCluster.containers[0].imgae: there is no such field: correct its name, or remove it", []string{"body.miniCluster.containers[0].imgae"}},
 		"unknown in other case":  {with(`"image"`, `"Image":"x","image"`), "there is no such field", []string{"body.miniCluster.containers[0].Image"}},
 		"unknown in a placement": {with(`"numberOfClusters"`, `"numberOfCluster"`), "there is no such field", []string{"body.placement.numberOfCluster"}},

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -180,7 +180,7 @@ func (s *Server) miniClusterAction(
 // nameable says whether an object can have such names: others would be parts of another path.
 func nameable(names ...string) bool {
 	for _, name := range names {
-		if name == "" || len(path.IsValidPathSegmentName(name)) > 0 {
+		if name == "" || len(content.IsPathSegmentName(name)) > 0 {
 			return false
 		}
 	}
