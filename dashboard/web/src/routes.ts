@@ -17,7 +17,6 @@ export const routes: (Route | NavRoute)[] = [
   { path: "/grid", title: () => "Grid", nav: "Grid", icon: "grid", key: "r", load: () => import("./views/grid/view") },
   { path: "/timeline", title: () => "Timeline", nav: "Timeline", icon: "timeline", key: "t", load: () => import("./views/timeline/view") },
   { path: "/miniclusters/:namespace/:name", title: (p) => `${p.namespace}/${p.name}`, load: () => import("./views/minicluster/view") },
-  { path: "/grid", title: () => "Grid", nav: "Grid", icon: "grid", key: "r", load: () => import("./views/grid/view") },
 ];
 
 export const isNav = (route: Route | NavRoute): route is NavRoute => "nav" in route;
