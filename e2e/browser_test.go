@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/hack/lab"
 )
 
@@ -98,6 +100,13 @@ var adminRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"get", "list", "watch"}},
 }
 
+// commitRead is the commit that the world's source has read last.
+func (w *world) commitRead(ctx context.Context) string {
+	var s v1alpha1.GitSource
+	_ = hub.Get(ctx, client.ObjectKey{Namespace: w.name, Name: w.name}, &s)
+	return s.Status.Commit
+}
+
 // person makes a service account in the world's namespace and returns a token of it. It has a ClusterRole in that
 // namespace alone, or rules in all namespaces, or no rights.
 func (w *world) person(ctx context.Context, name, role string, rules []rbacv1.PolicyRule) string {
@@ -133,7 +142,12 @@ func controlOf(ctx context.Context, w, hidden *world) http.Handler {
 		Files              map[string]string
 	}) (any, error) {
 		of := worlds[in.Namespace]
-		return nil, InterceptGomegaFailure(func() { of.commit(in.Message, in.Files) })
+		return nil, InterceptGomegaFailure(func() {
+			of.commit(in.Message, in.Files)
+			// What is applied is of the latest commit, so the next one waits for it.
+			hash := strings.TrimSpace(run(of.dir, "git", "rev-parse", "HEAD"))
+			Eventually(of.commitRead).WithContext(ctx).Should(Equal(hash))
+		})
 	})
 	// How many Jobs of this name members have made, as their audit logs tell.
 	handle(mux, "/jobs", func(in struct{ Namespace, Name string }) (any, error) {

@@ -38,7 +38,7 @@ interface Options {
  * spec runs with a tab in a browser of its own, in which a person is logged in, or nobody (null). It fails, too, if the page
  * has done what no page may. What a failed one showed is kept in shots.
  */
-export function spec(name: string, who: Person | null, run: (visit: Visit) => Promise<void>, { width = 1440, timeout = 60_000 }: Options = {}): void {
+export function spec(name: string, who: Person | null, run: (visit: Visit) => Promise<void>, { width = 1440, timeout = 90_000 }: Options = {}): void {
   test(name, async () => {
     connected ??= chromium.connect(inject("browser"));
     const context = await (await connected).newContext({ viewport: { width, height: 900 }, reducedMotion: "reduce", baseURL: settings.url });
@@ -46,8 +46,10 @@ export function spec(name: string, who: Person | null, run: (visit: Visit) => Pr
     try {
       const visit = await open(context);
       try {
-        if (who) await logIn(visit, who);
-        await run(visit);
+        await within(timeout, (async () => {
+          if (who) await logIn(visit, who);
+          await run(visit);
+        })());
         expect(visit.problems, "what the page must not do").toEqual([]);
       } catch (error) {
         await keep(visit, name);
@@ -57,7 +59,19 @@ export function spec(name: string, who: Person | null, run: (visit: Visit) => Pr
     } finally {
       await context.close();
     }
-  }, timeout);
+  }, timeout + KEEPING);
+}
+
+/** How long it may take to keep what was shown, in milliseconds. */
+const KEEPING = 20_000;
+
+/** within so many milliseconds, so that what takes longer is stopped while it can still be said what was shown. */
+async function within(milliseconds: number, done: Promise<void>): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const over = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`it takes longer than ${milliseconds / 1000} s`)), milliseconds);
+  });
+  await Promise.race([done, over]).finally(() => clearTimeout(timer));
 }
 
 async function open(context: BrowserContext): Promise<Visit> {

@@ -25,7 +25,7 @@ async function ask<T>(path: string, body: object): Promise<T> {
   return ((await answer.json()) as { result: T }).result;
 }
 
-/** commit files and push; those that are empty are removed. */
+/** commit files, push, and wait until the commit was read; files that are empty are removed. */
 export const commit = (message: string, files: Record<string, string>, namespace = settings.namespace) => ask<null>("/commit", { namespace, message, files });
 
 /** kubectl on the hub, with all rights. */

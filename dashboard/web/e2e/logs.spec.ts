@@ -8,7 +8,8 @@ spec("logs of a rank are shown, and followed", "writer", async ({ page }) => {
   await says(state(page), /^Running/);
   await log("alpine", "talker: before it was opened");
   await page.getByRole("tab", { name: "Logs" }).click();
-  await page.getByLabel("Rank").fill("1");
+  await page.getByRole("spinbutton", { name: "Rank" }).fill("1");
+  await page.keyboard.press("Enter");
   const lines = page.getByRole("region", { name: "Log of rank 1 on alpine" });
   await says(lines, /talker: before it was opened/);
   await says(page.getByRole("status").filter({ hasText: "lines" }), /Following/);
