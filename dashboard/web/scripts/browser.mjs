@@ -1,16 +1,24 @@
 // Chromium, and the build served with made-up data, for scripts.
 import { spawn } from "node:child_process";
 import { mkdtempSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
 const root = join(import.meta.dirname, "..");
-let port = 4180;
+
+/** freePort of this machine. */
+const freePort = () => new Promise((done, fail) => {
+  const server = createServer().on("error", fail).listen(0, "127.0.0.1", () => {
+    const { port } = server.address();
+    server.close(() => done(port));
+  });
+});
 
 /** serve the build with the mock, which reads env; ends with stop. */
 export async function serve(env) {
-  const mine = port++;
+  const mine = await freePort();
   const url = `http://127.0.0.1:${mine}`;
   const server = spawn(process.execPath, [join(root, "node_modules/vite/bin/vite.js"), "preview", "--host", "127.0.0.1", "--port", String(mine), "--strictPort"], { cwd: root, env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "inherit"] });
   for (let i = 0; i < 100; i++) {

@@ -14,7 +14,7 @@ export interface NavRoute extends Route {
 /** Views, each a chunk of its own: one line here and one folder below views. Entries with nav are in the navigation, in order. */
 export const routes: (Route | NavRoute)[] = [
   { path: "/", title: () => "Fleet", nav: "Fleet", icon: "fleet", key: "f", count: "miniClusters", load: () => import("./views/fleet/view") },
-  { path: "/grid", title: () => "Grid", nav: "Grid", icon: "grid", key: "r", load: () => import("./views/grid/view") },
+  { path: "/grid", title: () => "Grid", nav: "Grid", icon: "grid", key: "g", load: () => import("./views/grid/view") },
   { path: "/timeline", title: () => "Timeline", nav: "Timeline", icon: "timeline", key: "t", load: () => import("./views/timeline/view") },
   { path: "/miniclusters/:namespace/:name", title: (p) => `${p.namespace}/${p.name}`, load: () => import("./views/minicluster/view") },
 ];

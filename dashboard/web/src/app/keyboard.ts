@@ -10,17 +10,19 @@ const CHORD = 1200;
 
 /** startKeyboard listens for the shortcuts of the whole page until the returned function is called. */
 export function startKeyboard(): () => void {
-  let chord = 0;
+  let chord = -CHORD;
   const listener = (event: KeyboardEvent) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || document.querySelector("dialog[open]")) return;
-    if (event.timeStamp - chord < CHORD && event.key !== "g") {
-      chord = 0;
-      const route = routes.filter(isNav).find((r) => r.key === event.key);
-      if (route) navigate(route.path);
-      else return;
-    } else if (event.key === "g") chord = event.timeStamp;
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || document.querySelector("dialog[open]")) return;
+    const second = event.timeStamp - chord < CHORD ? routes.filter(isNav).find((r) => r.key === event.key) : undefined;
+    chord = !second && event.key === "g" ? event.timeStamp : -CHORD;
+    if (second) navigate(second.path);
+    else if (event.key === "g") return;
     else if (event.key === "?") shortcuts.value = true;
-    else if (event.key === "/") {
+    else if (event.key === "j") {
+      const rows = document.querySelector<HTMLElement>("[data-rows]");
+      if (!rows) return;
+      rows.focus();
+    } else if (event.key === "/") {
       const search = document.querySelector<HTMLInputElement>("[data-search]");
       if (!search) return;
       search.focus();

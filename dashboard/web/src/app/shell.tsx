@@ -170,8 +170,8 @@ function Shortcuts() {
   const list: [string[], string][] = [
     ...routes.filter(isNav).map((r): [string[], string] => [["g", r.key], `Go to ${r.nav}`]),
     [["/"], "Search"],
-    [["j"], "Next row (also ↓)"],
-    [["k"], "Row before (also ↑)"],
+    [["j"], "Go to the rows; there, the next one (also ↓)"],
+    [["k"], "The row before (also ↑)"],
     [["Enter"], "Open the row"],
     [["Esc"], "Close a list or a dialog, empty the search"],
     [["?"], "These shortcuts"],

@@ -80,6 +80,7 @@ function ActionDialog({ action, path, object, runs = [], size = 1, body, done, c
     return body?.(action);
   };
   async function send(dryRun: boolean): Promise<void> {
+    if (!dryRun && busy.peek()) return;
     if (!dryRun) busy.value = true;
     try {
       const answer = await act(`${path}/${action.name}`, { dryRun, body: asked(dryRun || sure.value), key });

@@ -90,7 +90,7 @@ export function VirtualGrid({ label, total, rowHeight, header, row, show, open, 
   const indexes = Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i);
   const inDocument = active.value >= first && active.value < last;
   return (
-    <div ref={grid} class={`vgrid ${name}`} role="grid" aria-label={label} aria-rowcount={total + (header ? 1 : 0)} aria-colcount={columns} tabIndex={0}
+    <div ref={grid} data-rows class={`vgrid ${name}`} role="grid" aria-label={label} aria-rowcount={total + (header ? 1 : 0)} aria-colcount={columns} tabIndex={0}
       aria-activedescendant={inDocument ? `${id}-${active.value}` : undefined} onKeyDown={key} onFocus={(event) => {
         if (event.target === grid.current && active.peek() < 0 && total > 0) active.value = first;
       }}>

@@ -41,7 +41,8 @@ export default function Fleet() {
   }, [list]);
 
   const values = (of: Key): readonly string[] => {
-    const found = list.facets.value ?? summary.value?.facets;
+    // Of the whole fleet: what is typed so far may match nothing.
+    const found = summary.value?.facets ?? list.facets.value;
     if (of === "state") return states.map((s) => s.toLowerCase());
     const from = { member: found?.members, source: found?.sources, ns: found?.namespaces }[of as string];
     return (from ?? []).map((c) => (of === "source" ? c.value.slice(c.value.indexOf("/") + 1) : c.value));
