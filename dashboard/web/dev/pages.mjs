@@ -92,5 +92,12 @@ export const pages = [
   { name: "timeline-table", path: "/timeline?as=table", ready: ".bars .vbody .vrow", themes: ["light"], widths: [1440, 768] },
   { name: "timeline-empty", path: "/timeline", env: { MOCK_ROWS: "0" }, ready: ".message", themes: ["light"], widths: [1440, 360] },
   { name: "timeline-error", path: "/timeline", env: { MOCK_ERROR: "1" }, ready: ".message", themes: ["light"], widths: [1440] },
+  { name: "queue", path: "/queue", ready: ".queue-row" },
+  { name: "queue-miniclusters", path: "/queue?by=minicluster", ready: ".queue-where", themes: ["light"] },
+  { name: "queue-empty", path: "/queue", env: { MOCK_ROWS: "0" }, ready: ".message", themes: ["light"], widths: [1440, 360] },
+  { name: "queue-error", path: "/queue", env: { MOCK_ERROR: "1" }, ready: ".message", themes: ["light"], widths: [1440] },
+  { name: "why", path: "/miniclusters/bench/lammps-reaxff-1535?tab=why", ready: ".gang-node" },
+  { name: "why-gpus", path: "/miniclusters/genomics/osu-allreduce-0151?tab=why", ready: ".why", themes: ["light"], widths: [1440] },
+  { name: "why-running", path: `${running}?tab=why`, ready: ".why", themes: ["light"] },
   { name: "no-such-page", path: "/nowhere", ready: ".message", themes: ["light"] },
 ];

@@ -16,6 +16,7 @@ export const routes: (Route | NavRoute)[] = [
   { path: "/", title: () => "Fleet", nav: "Fleet", icon: "fleet", key: "f", count: "miniClusters", load: () => import("./views/fleet/view") },
   { path: "/grid", title: () => "Grid", nav: "Grid", icon: "grid", key: "g", load: () => import("./views/grid/view") },
   { path: "/timeline", title: () => "Timeline", nav: "Timeline", icon: "timeline", key: "t", load: () => import("./views/timeline/view") },
+  { path: "/queue", title: () => "Queue", nav: "Queue", icon: "queue", key: "q", count: "queue", load: () => import("./views/queue/view") },
   { path: "/miniclusters/:namespace/:name", title: (p) => `${p.namespace}/${p.name}`, load: () => import("./views/minicluster/view") },
 ];
 

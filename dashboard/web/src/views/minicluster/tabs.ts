@@ -15,6 +15,7 @@ export interface ClusterTab {
 /** Tabs of the page of a MiniCluster, each a chunk of its own. The first one is shown at first. */
 export const tabs: ClusterTab[] = [
   { id: "tree", name: "Tree", load: () => import("./tree") },
+  { id: "why", name: "Why", load: () => import("./why") },
   { id: "runs", name: "Runs", count: (cluster) => cluster.runs.length, load: () => import("./runs") },
   { id: "logs", name: "Logs", load: () => import("./logs") },
   { id: "events", name: "Events", load: () => import("./events") },
