@@ -163,10 +163,11 @@ func memberCluster(name string) *v1alpha1.MemberCluster {
 	}
 }
 
-func lost(m *v1alpha1.MemberCluster, since time.Duration) {
+func lost(m *v1alpha1.MemberCluster, since time.Duration) *v1alpha1.MemberCluster {
 	m.Status.LastHeardTime = ago(since)
 	m.Status.Conditions[0].Status, m.Status.Conditions[0].Reason = metav1.ConditionUnknown, v1alpha1.ReasonUnreachable
 	m.Status.Conditions[0].Message = "no answer"
+	return m
 }
 
 func gitSource(namespace, name string, commits ...v1alpha1.Commit) *v1alpha1.GitSource {

@@ -13,11 +13,6 @@ import (
 	"github.com/minifleet/minifleet/internal/view"
 )
 
-// notYet is the answer of an operation that another commit implements.
-func notYet[I, O any](context.Context, *I) (*body[O], error) {
-	return nil, huma.Error501NotImplemented("not implemented")
-}
-
 func (s *Server) registerReads(api huma.API) {
 	huma.Register(api, get("session", "/session", "session", "Who asks, and what may be asked for"), s.session)
 	huma.Register(api, get("summary", "/summary", "fleet", "The fleet at a glance"), reading(s, s.summary))
