@@ -28,7 +28,7 @@ func TestStart(t *testing.T) {
 	dry := s.post("/miniclusters?dryRun=true", "writer", startBody, key)
 	want := Started{
 		Namespace: "physics", Name: "new", URL: "/api/v1/miniclusters/physics/new", Page: "/miniclusters/physics/new", Created: true, DryRun: true,
-		Message: "Creates FleetMiniCluster physics/new and runs it once with 2 pods on each member, where its placement chooses.",
+		Message: "Creates FleetMiniCluster physics/new and runs it once with 2 pods on one member that its placement selects.",
 	}
 	if diff := cmp.Diff(want, startedBy(t, dry)); diff != "" || dry.Code != http.StatusOK || dry.Header().Get("Location") != "" || len(s.hub.objects) > 0 {
 		t.Errorf("dry run: %d %s", dry.Code, diff)
