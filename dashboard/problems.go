@@ -19,7 +19,7 @@ import (
 const maxDetail = 2000
 
 // refusal is how it is told that an action was not done. It is for persons who may see the object: what the hub's API
-// server says is passed on. Where says which part of the request a field of the object comes from.
+// server says is repeated. Where says which part of the request a field of the object comes from.
 func (s *Server) refusal(err error, where func(field string) string) error {
 	if own := actions.AsError(err); own != nil {
 		return refused(own, where)

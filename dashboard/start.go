@@ -126,7 +126,7 @@ func (in *Start) check() (wrong []*huma.ErrorDetail) {
 	for _, field := range []string{"size", "deadlineSeconds"} {
 		// Decoded, 0 is like nothing, and would get the default.
 		if number, ok := in.MiniCluster[field].(float64); ok && number == 0 {
-			say("body.miniCluster."+field, "must not be 0: leave it out, or use a larger number")
+			say("body.miniCluster."+field, "must not be 0: remove it, or use a larger number")
 		}
 	}
 	return wrong
