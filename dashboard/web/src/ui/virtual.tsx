@@ -13,6 +13,8 @@ interface VirtualProps {
   /** Rows of the header are part of the grid; they stay on the screen. */
   header?: ComponentChildren;
   row: (index: number) => ComponentChildren;
+  /** What the row is about, e.g. NAMESPACE/NAME: a press that begins on a row which moves away then opens nothing else. */
+  about?: (index: number) => string | undefined;
   /** Called when other rows come to be shown. */
   show: (first: number, count: number) => void;
   /** Called for the row that is chosen by Enter. */
@@ -25,7 +27,7 @@ interface VirtualProps {
  * VirtualGrid renders the rows that are on the screen, at most 60, of a list that scrolls with the page. It is one stop of the
  * Tab key; arrows, j and k, PageUp, PageDown, Home and End go from row to row, and Enter opens one.
  */
-export function VirtualGrid({ label, total, rowHeight, header, row, show, open, columns, class: name = "" }: VirtualProps) {
+export function VirtualGrid({ label, total, rowHeight, header, row, about, show, open, columns, class: name = "" }: VirtualProps) {
   const body = useRef<HTMLDivElement>(null);
   const grid = useRef<HTMLDivElement>(null);
   const shown = useSignal<Window>({ first: 0, count: Math.min(total, 40) });
@@ -88,6 +90,14 @@ export function VirtualGrid({ label, total, rowHeight, header, row, show, open, 
   const { first, count } = shown.value;
   const last = Math.min(first + count, total);
   const indexes = Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i);
+  const keys = new Set<string | number>();
+  // What is listed twice for a moment, since it has moved, is the same row once.
+  const keyOf = (index: number) => {
+    const of = about?.(index);
+    const key = of === undefined || keys.has(of) ? index : of;
+    keys.add(key);
+    return key;
+  };
   const inDocument = active.value >= first && active.value < last;
   return (
     <div ref={grid} data-rows class={`vgrid ${name}`} role="grid" aria-label={label} aria-rowcount={total + (header ? 1 : 0)} aria-colcount={columns} tabIndex={0}
@@ -98,7 +108,7 @@ export function VirtualGrid({ label, total, rowHeight, header, row, show, open, 
       <div ref={body} class="vbody" role="rowgroup" style={{ height: `${total * rowHeight}px` }}>
         <div role="presentation" class="vwindow" style={{ transform: `translateY(${first * rowHeight}px)` }}>
           {indexes.map((index) => (
-            <div key={index} id={`${id}-${index}`} role="row" aria-rowindex={index + (header ? 2 : 1)} class={`vrow ${index === active.value ? "active" : ""}`} style={{ height: `${rowHeight}px` }}
+            <div key={keyOf(index)} id={`${id}-${index}`} role="row" aria-rowindex={index + (header ? 2 : 1)} class={`vrow ${index === active.value ? "active" : ""}`} style={{ height: `${rowHeight}px` }}
               onClick={(event) => {
                 if ((event.target as Element).closest("a,button") || getSelection()?.toString()) return;
                 open(index);

@@ -49,6 +49,10 @@ export function Rows({ list, total, sort, order, open, change }: RowsProps) {
         const row = list.at(index);
         if (row) open(row);
       }}
+      about={(index) => {
+        const row = list.at(index);
+        return row && `${row.namespace}/${row.name}`;
+      }}
       row={(index) => <Cells row={list.at(index)} />}
     />
   );
