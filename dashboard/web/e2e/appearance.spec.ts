@@ -1,54 +1,8 @@
-// Every view, full and empty and in error, light and dark, wide and narrow. Pictures of all are kept in shots/e2e.
+// What is shown in light and dark, wide and narrow: a MiniCluster, dialogs, and views that are empty or in error. Pictures are
+// kept in shots/e2e.
 import { expect } from "vitest";
-import type { Page } from "playwright-core";
-import { column, enter, examine, pageOf, row, says, spec, state } from "./browser.ts";
+import { column, enter, examine, pageOf, row, says, shown, spec, state, views } from "./browser.ts";
 import { commit, kubectl, log, miniCluster, release, settings } from "./fleet.ts";
-
-/** shown waits until the view of a path is there with what it has to show. */
-async function shown(page: Page, path: string): Promise<void> {
-  await page.goto(path);
-  await page.locator("main h1").first().waitFor();
-  await page.getByText(/^Loading/).first().waitFor({ state: "detached" });
-}
-
-/** views that the navigation leads to, by their names in small letters. */
-const views = async (page: Page): Promise<Record<string, string>> => {
-  const links = await page.getByRole("navigation", { name: "Views" }).getByRole("listitem").getByRole("link").all();
-  return Object.fromEntries(await Promise.all(links.map(async (link) => [(await link.locator("span").first().innerText()).toLowerCase(), await link.getAttribute("href") ?? ""])));
-};
-
-/** A fleet in which something runs, waits for room, has failed and has succeeded, and a file is wrong. */
-async function furnish(page: Page): Promise<void> {
-  await commit("add what views show", {
-    "views/running.yaml": miniCluster("views-running", { on: "south", held: true }),
-    "views/large.yaml": miniCluster("views-large", { size: 1, cpu: "50", held: true }),
-    "views/failed.yaml": miniCluster("views-failed", { seconds: 0, exitCode: 3 }),
-    "views/done.yaml": miniCluster("views-done", { seconds: 0 }),
-    "views/wrong.yaml": "apiVersion: flux-framework.org/v1alpha2\nkind: MiniCluster\nmetadata:\n  name: views-wrong\nspec:\n  size: many\n",
-  });
-  await says(column(row(page, "views-large"), 1), /^Running/);
-  await commit("add one that waits", { "views/waiting.yaml": miniCluster("views-waiting", { size: 2, cpu: "40" }) });
-  await says(column(row(page, "views-waiting"), 1), /^Waiting/);
-  await says(column(row(page, "views-running"), 1), /^Running/);
-  await says(column(row(page, "views-failed"), 1), /^Failed/);
-}
-
-spec("views are available to all when they are full", "admin", async (visit) => {
-  const { page } = visit;
-  await furnish(page);
-  await log("basalt", ...Array.from({ length: 200 }, (_, i) => `Step ${i} Temp ${300 + i} E_pair -1${i}.25`));
-  for (const [name, path] of Object.entries(await views(page))) {
-    await shown(page, path);
-    await examine(visit, name);
-  }
-  await shown(page, "/?mode=tiles");
-  await examine(visit, "fleet-tiles");
-  await shown(page, "/members/alpine");
-  await examine(visit, "member");
-  await shown(page, `/sources/${settings.namespace}/${settings.namespace}`);
-  await examine(visit, "source");
-  await release("views-large", "alpine");
-}, { timeout: 150_000 });
 
 spec("the page of a MiniCluster is available to all", "admin", async (visit) => {
   const { page } = visit;

@@ -24,7 +24,7 @@ export interface Visit {
   received: () => string;
   /** What the page must not have done: requests elsewhere, errors, violations of the Content-Security-Policy, dialogs. */
   problems: string[];
-  /** Answers that the spec brings about, which the browser reports as errors, e.g. /status of 404/. */
+  /** Answers that the browser reports as errors and that are none: who is not logged in, a machine that is busy, and what the spec adds. */
   expected: RegExp[];
 }
 
@@ -77,7 +77,7 @@ async function within(milliseconds: number, done: Promise<void>): Promise<void> 
 async function open(context: BrowserContext): Promise<Visit> {
   const page = await context.newPage();
   const texts: string[] = [];
-  const visit: Visit = { page, context, received: () => texts.join("\n"), problems: [], expected: [/status of 401 .*\/api\/v1\/session/] };
+  const visit: Visit = { page, context, received: () => texts.join("\n"), problems: [], expected: [/status of 401 .*\/api\/v1\/session/, /status of 503 /] };
   page.on("console", (message) => {
     const text = `${message.text()} (${message.location().url})`;
     if (["error", "warning"].includes(message.type()) && !visit.expected.some((e) => e.test(text))) visit.problems.push(`console: ${text}`);
@@ -107,12 +107,15 @@ async function logIn(visit: Visit, who: Person): Promise<void> {
   const form = visit.page.getByLabel("Token");
   const views = visit.page.getByRole("navigation", { name: "Views" });
   await form.or(views).first().waitFor();
-  if (await form.isVisible()) {
+  if (await views.isVisible()) return;
+  // An API server that is busy is asked again.
+  for (let attempt = 0; attempt < 5 && !(await views.isVisible()); attempt++) {
+    const answer = visit.page.waitForResponse("**/api/v1/login");
     await enter(visit, settings.tokens[who]);
-    await views.or(visit.page.getByRole("alert")).first().waitFor();
-    if (!(await views.isVisible())) throw new Error(`${who} cannot log in: ${await visit.page.getByRole("alert").innerText()}`);
-    cookies.set(who, await visit.context.cookies());
+    if ((await answer).ok()) await views.waitFor();
   }
+  if (!(await views.isVisible())) throw new Error(`${who} cannot log in: ${await visit.page.getByRole("alert").innerText()}`);
+  cookies.set(who, await visit.context.cookies());
 }
 
 /** enter a token where it is asked for. */
@@ -146,6 +149,19 @@ export const pageOf = (name: string, tab = "", namespace = settings.namespace) =
 
 /** state that the page about a MiniCluster begins with. */
 export const state = (page: Page): Locator => page.locator(".cluster-head .state");
+
+/** shown goes to a path and waits until its view is there with what it has to show. */
+export async function shown(page: Page, path: string): Promise<void> {
+  await page.goto(path);
+  await page.locator("main h1").first().waitFor();
+  await page.getByText(/^Loading/).first().waitFor({ state: "detached" });
+}
+
+/** views that the navigation leads to: their paths by their names in small letters. */
+export async function views(page: Page): Promise<Record<string, string>> {
+  const links = await page.getByRole("navigation", { name: "Views" }).getByRole("listitem").getByRole("link").all();
+  return Object.fromEntries(await Promise.all(links.map(async (link) => [(await link.locator("span").first().innerText()).toLowerCase(), (await link.getAttribute("href")) ?? ""])));
+}
 
 /** unavailable are the problems of a page for people who use it otherwise than most: axe's, and a page wider than the screen. */
 export async function unavailable(page: Page): Promise<string[]> {

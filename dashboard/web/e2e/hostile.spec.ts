@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { column, pageOf, row, says, spec, widerThanScreen } from "./browser.ts";
+import { column, pageOf, row, says, shown, spec, widerThanScreen } from "./browser.ts";
 import { commit, log, miniCluster, release } from "./fleet.ts";
 
 const markup = `<img src=/owned onerror="document.title='owned'"><script>document.title='owned'</script>"'><b>`;
@@ -16,14 +16,12 @@ spec("hostile text is text, and breaks no line at 360 px", "writer", async ({ pa
     [`${"d".repeat(60)}/<img src=x onerror=alert(1)>.yaml`]: `kind: MiniCluster\nmetadata: {name: "${markup.replaceAll('"', "'")}"}\nspec: {size: "${long}"}\n`,
   });
   await says(column(row(page, name), 1), /^Running/);
-  await row(page, name).getByRole("link").click();
+  await page.goto(pageOf(name));
   await says(page.locator(".cluster-commit"), /<img src=\/owned/);
   await log("alpine", markup, direction, escapes, long);
 
   for (const path of ["/", "/?mode=tiles", ...["", "runs", "logs", "events", "diff", "yaml"].map((tab) => pageOf(name, tab)), "/grid", "/timeline", "/queue", "/members", "/sources"]) {
-    await page.goto(path);
-    await page.locator("main h1").first().waitFor();
-    await page.getByText(/^Loading/).first().waitFor({ state: "detached" });
+    await shown(page, path);
     expect(await widerThanScreen(page), path).toBe("");
     expect(await page.locator("img, #app script, iframe").count(), path).toBe(0);
     expect(await page.title(), path).not.toBe("owned");

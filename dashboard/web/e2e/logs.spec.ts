@@ -4,7 +4,8 @@ import { commit, log, miniCluster, release } from "./fleet.ts";
 
 spec("logs of a rank are shown, and followed", "writer", async ({ page }) => {
   await commit("add talker", { "talker.yaml": miniCluster("talker", { held: true }) });
-  await row(page, "talker").getByRole("link", { name: "talker", exact: true }).click();
+  await row(page, "talker").waitFor();
+  await page.goto(pageOf("talker"));
   await says(state(page), /^Running/);
   await log("alpine", "talker: before it was opened");
   await page.getByRole("tab", { name: "Logs" }).click();

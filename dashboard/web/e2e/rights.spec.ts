@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { column, pageOf, row, says, spec } from "./browser.ts";
+import { column, pageOf, row, says, shown, spec, views } from "./browser.ts";
 import { commit, miniCluster, people, release, settings } from "./fleet.ts";
 
 const { namespace, hidden } = settings;
@@ -11,11 +11,7 @@ spec("who may see one namespace hears nothing of another", "reader", async (visi
     commit("nobody else may know", { "classified.yaml": miniCluster("classified", { held: true }) }, hidden),
   ]);
   await says(column(row(page, "open"), 1), /^Running/);
-  for (const view of await page.getByRole("navigation", { name: "Views" }).getByRole("listitem").getByRole("link").all()) {
-    await view.click();
-    await page.locator("main h1").first().waitFor();
-    await page.getByText(/^Loading/).first().waitFor({ state: "detached" });
-  }
+  for (const path of Object.values(await views(page))) await shown(page, path);
   visit.expected.push(/status of 404 /);
   await page.goto("/?namespace=" + hidden);
   await page.getByRole("heading", { name: "No MiniCluster matches" }).waitFor();
