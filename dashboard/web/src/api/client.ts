@@ -29,7 +29,15 @@ export class Failure extends Error {
   ) {
     super(message);
   }
+
+  /** transient says whether the same request may well succeed a little later. */
+  get transient(): boolean {
+    return this.status === 0 || this.status === 429 || this.status >= 500;
+  }
 }
+
+/** How long until what has failed for the moment is tried again, in milliseconds. */
+export const RETRY = 3_000;
 
 interface Answer<T> {
   data?: T;

@@ -106,6 +106,17 @@ describe("list", () => {
     expect(list.failure.value).toBeNull();
   });
 
+  it("tries again by itself when a reading has failed for the moment", async () => {
+    const { server, read } = serve(many(5));
+    server.fails = true;
+    const list = createList({ read, moved: () => true });
+    await flush();
+    expect(list.total.value).toBeNull();
+    server.fails = false;
+    await vi.advanceTimersByTimeAsync(3_000);
+    expect(list.total.value).toBe(5);
+  });
+
   it("follows a row that has moved to another page", async () => {
     const { server, read } = serve(many(PAGE + 5));
     const list = createList({ read, moved: () => true });

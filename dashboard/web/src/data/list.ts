@@ -1,5 +1,5 @@
 import { batch, signal, type ReadonlySignal } from "@preact/signals";
-import { Failure } from "../api/client";
+import { Failure, RETRY } from "../api/client";
 import type { Change, Facets, Row, Rows } from "../api/types";
 import { serverNow } from "./clock";
 import { throttle } from "./throttle";
@@ -49,6 +49,7 @@ export function createList(options: ListOptions): List {
   const abort = new AbortController();
   let shown = { first: 0, count: 1 };
   let cursor = "";
+  let again: ReturnType<typeof setTimeout> | undefined;
 
   function keep(page: number, read: Rows): void {
     // What a page held may be on another one now, or on none.
@@ -90,7 +91,11 @@ export function createList(options: ListOptions): List {
         });
         cursor = read.cursor;
       } catch (error) {
-        if (!abort.signal.aborted) failed.value = error instanceof Failure ? error : new Failure(0, String(error));
+        if (abort.signal.aborted) return;
+        const failure = error instanceof Failure ? error : new Failure(0, String(error));
+        failed.value = failure;
+        clearTimeout(again);
+        if (failure.transient) again = setTimeout(changed, RETRY);
         return;
       }
     }
@@ -98,7 +103,7 @@ export function createList(options: ListOptions): List {
 
   // Scrolling reads soon, changes at most once a second.
   const scrolled = throttle(readWanted, 50);
-  const changed = throttle(async () => {
+  const changed: () => void = throttle(async () => {
     fresh.clear();
     await readWanted();
   }, INTERVAL);
@@ -133,21 +138,24 @@ export function createList(options: ListOptions): List {
     },
     apply(changes) {
       let any = false;
-      let again = false;
+      let moved = false;
       for (const change of changes) {
         if (change.reset) {
-          again ||= change.cursor === "" || change.cursor !== cursor;
+          moved ||= change.cursor === "" || change.cursor !== cursor;
           continue;
         }
         const patched = patch(change);
         any ||= patched.any;
-        again ||= patched.moved;
+        moved ||= patched.moved;
       }
       if (any) version.value++;
-      if (again) changed();
+      if (moved) changed();
     },
     refresh: changed,
-    close: () => abort.abort(),
+    close() {
+      clearTimeout(again);
+      abort.abort();
+    },
   };
   changed();
   return list;

@@ -1,6 +1,6 @@
 // The stream of this tab, and what the whole page shows of it.
 import { computed, effect, signal } from "@preact/signals";
-import { client, data } from "../api/client";
+import { client, data, RETRY } from "../api/client";
 import type { Change, Summary } from "../api/types";
 import { now, serverNow, setServerTime } from "./clock";
 import { lost, session, state } from "./session";
@@ -36,13 +36,17 @@ export const onChange = (listener: Listener) => stream.on(listener);
 /** isReset says that everything is to be read again. */
 export const isReset = (changes: readonly Change[]) => changes.some((change) => change.reset);
 
-const readSummary = throttle(async () => {
+let again: ReturnType<typeof setTimeout> | undefined;
+const readSummary: () => void = throttle(async () => {
+  if (state.value !== "in") return;
   try {
     const read = await data(client.GET("/api/v1/summary", {}));
     setServerTime(read.now);
     summary.value = read;
   } catch {
     // What is shown stays, and the banner says how old it is.
+    clearTimeout(again);
+    again = setTimeout(readSummary, RETRY);
   }
 }, 2_000);
 

@@ -1,6 +1,6 @@
 import { batch, signal, type ReadonlySignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { Failure } from "../api/client";
+import { Failure, RETRY } from "../api/client";
 import type { Change } from "../api/types";
 import { serverNow } from "./clock";
 import { onChange } from "./live";
@@ -37,9 +37,11 @@ export function createResource<T>(read: (signal: AbortSignal) => Promise<T>, opt
   const readAt = signal(0);
   const abort = new AbortController();
   let last = "";
+  let again: ReturnType<typeof setTimeout> | undefined;
 
-  const refresh = throttle(async () => {
+  const refresh: () => void = throttle(async () => {
     if (abort.signal.aborted) return;
+    clearTimeout(again);
     try {
       const got = await read(abort.signal);
       last = options.cursor?.(got) ?? "";
@@ -51,6 +53,7 @@ export function createResource<T>(read: (signal: AbortSignal) => Promise<T>, opt
     } catch (error) {
       if (abort.signal.aborted) return;
       const failure = error instanceof Failure ? error : new Failure(0, String(error));
+      if (failure.transient) again = setTimeout(refresh, RETRY);
       batch(() => {
         failed.value = failure;
         // What may not be seen any more is not shown any more.
@@ -72,6 +75,7 @@ export function createResource<T>(read: (signal: AbortSignal) => Promise<T>, opt
     refresh,
     close() {
       off();
+      clearTimeout(again);
       abort.abort();
     },
   };

@@ -44,10 +44,6 @@ interface ActionsProps {
 /** Actions are buttons; each says what it does before it does it. One that is not enabled says why when it is pressed. */
 export function Actions(props: ActionsProps) {
   const open = useSignal<Action | null>(null);
-  const reasons = new Set(props.actions.map((action) => (action.enabled ? "" : action.reason)));
-  const [reason] = reasons;
-  // A server that only reads says so once.
-  if (reasons.size === 1 && reason) return <p class="dim actions">No actions: {reason}</p>;
   return (
     <div class="bar actions" role="group" aria-label={`Actions on ${props.object}`}>
       {props.actions.map((action) => (

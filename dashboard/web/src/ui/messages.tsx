@@ -51,7 +51,8 @@ export function Failed({ failure, what, retry }: { failure: Failure; what: strin
       <span class="message-art bad"><Shape name="failed" /></span>
       <h2 class="message-title">{failure.status === 0 ? "The server does not answer" : `Cannot read ${what}`}</h2>
       <div class="message-text">
-        <p>{failure.status === 0 ? `It was asked for ${what}. The page asks again as soon as it answers.` : failure.message}</p>
+        <p>{failure.status === 0 ? `It was asked for ${what}.` : failure.message}</p>
+        {failure.transient ? <p>The page tries again by itself.</p> : null}
         {failure.details.length ? <ul>{failure.details.map((detail) => <li key={detail} class="mono">{detail}</li>)}</ul> : null}
       </div>
       {retry ? <div class="bar"><button type="button" onClick={retry}>Try again</button></div> : null}
