@@ -99,5 +99,17 @@ export const pages = [
   { name: "why", path: "/miniclusters/bench/lammps-reaxff-1535?tab=why", ready: ".gang-node" },
   { name: "why-gpus", path: "/miniclusters/genomics/osu-allreduce-0151?tab=why", ready: ".why", themes: ["light"], widths: [1440] },
   { name: "why-running", path: `${running}?tab=why`, ready: ".why", themes: ["light"] },
+  { name: "members", path: "/members", ready: ".members td" },
+  { name: "members-none", path: "/members?q=nothing-is-called-so", ready: ".message", themes: ["light"], widths: [1440] },
+  { name: "members-error", path: "/members", env: { MOCK_ERROR: "1" }, ready: ".message", themes: ["light"], widths: [1440] },
+  { name: "member", path: "/members/alpine", ready: ".heat-active", act: async (page) => {
+    await page.focus(".heat");
+    for (let i = 0; i < 9; i++) await page.keyboard.press("ArrowRight");
+  } },
+  { name: "member-silent", path: "/members/cinder", ready: ".banner.unk", themes: ["light"] },
+  { name: "member-unowned", path: "/members/nephrite", ready: ".left-over", themes: ["light"] },
+  { name: "member-nodes", path: "/members/alpine?nodes=table&order=full", ready: ".node-table .vbody .vrow", themes: ["light"] },
+  { name: "member-absent", path: "/members/nowhere", ready: ".message", themes: ["light"], widths: [1440] },
+  { name: "member-drain", path: "/members/basalt", ready: ".heat-active", themes: ["light"], act: (page) => page.click(".actions button:has-text('Drain')") },
   { name: "no-such-page", path: "/nowhere", ready: ".message", themes: ["light"] },
 ];

@@ -17,6 +17,8 @@ export const routes: (Route | NavRoute)[] = [
   { path: "/grid", title: () => "Grid", nav: "Grid", icon: "grid", key: "g", load: () => import("./views/grid/view") },
   { path: "/timeline", title: () => "Timeline", nav: "Timeline", icon: "timeline", key: "t", load: () => import("./views/timeline/view") },
   { path: "/queue", title: () => "Queue", nav: "Queue", icon: "queue", key: "q", count: "queue", load: () => import("./views/queue/view") },
+  { path: "/members", title: () => "Members", nav: "Members", icon: "members", key: "m", count: "members", load: () => import("./views/members/view") },
+  { path: "/members/:name", title: (p) => p.name ?? "Member", load: () => import("./views/members/detail") },
   { path: "/miniclusters/:namespace/:name", title: (p) => `${p.namespace}/${p.name}`, load: () => import("./views/minicluster/view") },
 ];
 
