@@ -2,7 +2,8 @@ package view
 
 import "time"
 
-// Pods counts the pods of the latest runs on all chosen members, as their Jobs do.
+// Pods counts the pods of the latest runs on all chosen members. All of a run that has succeeded count as succeeded, though
+// some may not have ended when its lead did.
 type Pods struct {
 	Desired   int32 `json:"desired"`
 	Ready     int32 `json:"ready" doc:"Running and ready."`

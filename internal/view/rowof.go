@@ -208,6 +208,9 @@ func podsOf(f *v1alpha1.FleetMiniCluster) Pods {
 			sum.Desired += s.Pods.Desired
 			sum.Ready += s.Pods.Ready
 			sum.Succeeded += s.Pods.Succeeded
+			if s.State == v1alpha1.RunSucceeded {
+				sum.Succeeded += s.Pods.Desired - s.Pods.Succeeded // as kubectl get counts: nobody waits for more than the lead
+			}
 			sum.Failed += s.Pods.Failed
 		}
 	}

@@ -194,10 +194,18 @@ func (in *TreeInput) member(c *v1alpha1.ClusterStatus) TreeNode {
 	return n
 }
 
+// podsOfJob counts those that are ready, or of a run that has ended those that have succeeded.
+func podsOfJob(c *v1alpha1.ClusterStatus, run *v1alpha1.Run) string {
+	if run.State.Ended() {
+		return fmt.Sprintf("%d of %d pods succeeded", c.Pods.Succeeded, c.Pods.Desired)
+	}
+	return fmt.Sprintf("%d of %d pods ready", c.Pods.Ready+c.Pods.Succeeded, c.Pods.Desired)
+}
+
 func (in *TreeInput) job(c *v1alpha1.ClusterStatus, run *v1alpha1.Run, asked MemberPods) TreeNode {
 	n := TreeNode{
 		ID: "member/" + c.Name + "/job", Kind: "Job", Name: in.Object.Name, State: string(stateOn(c, run)),
-		Text: "run " + run.ID + ", " + strings.TrimSuffix(podsReady(c), " are ready") + " ready", Since: moment(run.StartTime), Stale: moment(c.LastHeardTime),
+		Text: "run " + run.ID + ", " + podsOfJob(c, run), Since: moment(run.StartTime), Stale: moment(c.LastHeardTime),
 	}
 	switch {
 	case run.CompletionTime != nil:

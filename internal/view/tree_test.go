@@ -120,7 +120,7 @@ func TestTree(t *testing.T) {
 		},
 		"ended, and its pods are there no more": {
 			view.TreeInput{Object: object(rollup.Input{Members: []rollup.Member{member(v1alpha1.RunSucceeded, ended)}}), Members: map[string]view.MemberPods{"alpine": {Known: true}}},
-			"MiniCluster lammps Succeeded 4/4 pods\n  Member alpine Succeeded succeeded\n    Job lammps Succeeded run 00000000aa, 4 of 4 pods ready\n      Pods 4 pods Succeeded\n",
+			"MiniCluster lammps Succeeded 4/4 pods\n  Member alpine Succeeded succeeded\n    Job lammps Succeeded run 00000000aa, 4 of 4 pods succeeded\n      Pods 4 pods Succeeded\n",
 		},
 	}
 	for name, c := range cases {

@@ -1570,7 +1570,7 @@ export interface operations {
     grid: {
         parameters: {
             query?: {
-                /** @description Words that are part of NAMESPACE/NAME, and terms: label=value, label, state:failed, member:alpine, source:fleet, ns:physics, commit:1a2b3c4, health:degraded, sync:outofsync. All of them hold. */
+                /** @description Pieces of NAMESPACE/NAME, and terms: label=value, label, state:failed, member:alpine, source:fleet, ns:physics, commit:1a2b3c4, health:degraded, sync:outofsync. All of them hold. */
                 q?: string;
                 state?: string[];
                 namespace?: string[];
@@ -2112,7 +2112,7 @@ export interface operations {
     "list-miniclusters": {
         parameters: {
             query?: {
-                /** @description Words that are part of NAMESPACE/NAME, and terms: label=value, label, state:failed, member:alpine, source:fleet, ns:physics, commit:1a2b3c4, health:degraded, sync:outofsync. All of them hold. */
+                /** @description Pieces of NAMESPACE/NAME, and terms: label=value, label, state:failed, member:alpine, source:fleet, ns:physics, commit:1a2b3c4, health:degraded, sync:outofsync. All of them hold. */
                 q?: string;
                 state?: string[];
                 namespace?: string[];
@@ -4227,7 +4227,7 @@ export interface operations {
     summary: {
         parameters: {
             query?: {
-                /** @description Words that are part of NAMESPACE/NAME, and terms: label=value, label, state:failed, member:alpine, source:fleet, ns:physics, commit:1a2b3c4, health:degraded, sync:outofsync. All of them hold. */
+                /** @description Pieces of NAMESPACE/NAME, and terms: label=value, label, state:failed, member:alpine, source:fleet, ns:physics, commit:1a2b3c4, health:degraded, sync:outofsync. All of them hold. */
                 q?: string;
                 state?: string[];
                 namespace?: string[];
@@ -4309,7 +4309,7 @@ export interface operations {
     timeline: {
         parameters: {
             query?: {
-                /** @description Words that are part of NAMESPACE/NAME, and terms: label=value, label, state:failed, member:alpine, source:fleet, ns:physics, commit:1a2b3c4, health:degraded, sync:outofsync. All of them hold. */
+                /** @description Pieces of NAMESPACE/NAME, and terms: label=value, label, state:failed, member:alpine, source:fleet, ns:physics, commit:1a2b3c4, health:degraded, sync:outofsync. All of them hold. */
                 q?: string;
                 state?: string[];
                 namespace?: string[];
