@@ -72,3 +72,6 @@ export function refOf(revision: string): string {
   const at = revision.lastIndexOf("@");
   return at < 0 ? "" : revision.slice(0, at);
 }
+
+/** visible has a mark in place of each character that steers terminals, or the direction of the text around it. */
+export const visible = (text: string) => text.replace(/[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u200E\u200F\u202A-\u202E\u2066-\u2069]/g, "\uFFFD");

@@ -2,7 +2,7 @@ import { useMemo } from "preact/hooks";
 import { client, data } from "../../api/client";
 import type { Difference } from "../../api/types";
 import { compare, fold } from "../../data/diff";
-import { plural } from "../../data/format";
+import { plural, visible } from "../../data/format";
 import { about, useResource } from "../../data/resource";
 import { Empty, Failed, Loading, Outdated } from "../../ui/messages";
 import { State } from "../../ui/state";
@@ -41,7 +41,7 @@ function OneObject({ item }: { item: Difference }) {
           <table>
             <tbody>
               {lines.map((line, i) => line.kind === "fold" ? <tr key={i} class="fold"><td colSpan={4}>{plural(line.count, "equal line")}</td></tr> : (
-                <tr key={i} class={{ same: "", live: "removed", desired: "added" }[line.kind]}><td class="num">{line.live || ""}</td><td class="num">{line.desired || ""}</td><td>{{ same: " ", live: "−", desired: "+" }[line.kind]}</td><td><code>{line.text}</code></td></tr>
+                <tr key={i} class={{ same: "", live: "removed", desired: "added" }[line.kind]}><td class="num">{line.live || ""}</td><td class="num">{line.desired || ""}</td><td>{{ same: " ", live: "−", desired: "+" }[line.kind]}</td><td><code>{visible(line.text)}</code></td></tr>
               ))}
             </tbody>
           </table>

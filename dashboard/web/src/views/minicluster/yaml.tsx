@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { client, data } from "../../api/client";
+import { visible } from "../../data/format";
 import { about, useResource } from "../../data/resource";
 import { Icon } from "../../ui/icons";
 import { Failed, Loading, Outdated } from "../../ui/messages";
@@ -13,7 +14,7 @@ export default function Yaml({ cluster }: TabProps) {
   const failure = read.failure.value;
   const text = read.value.value?.yaml;
   if (text === undefined) return failure ? <Failed failure={failure} what="manifest" retry={read.refresh} /> : <Loading what="the manifest" lines={12} />;
-  const lines = text.replace(/\n$/, "").split("\n");
+  const lines = visible(text.replace(/\n$/, "")).split("\n");
   return (
     <>
       <Outdated readAt={read.readAt.value} failure={failure} retry={read.refresh} />
