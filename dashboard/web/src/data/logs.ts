@@ -59,18 +59,23 @@ export interface LogOptions {
 /** How long until it is tried again after the connection was lost, in milliseconds. */
 const RETRY = 2_000;
 
-/** readLogs until they end; a connection that is lost while following goes on after the last line. */
+/** readLogs until they end. While following, a connection that is lost goes on after the last line, and a pod without a log is waited for. */
 export function readLogs(options: LogOptions): LogStream {
   const abort = new AbortController();
   const ask = options.fetch ?? fetch;
   const wait = options.wait ?? ((ms) => new Promise((done) => setTimeout(done, ms)));
   let last = "";
   let ended = "";
+  let waits = "";
 
   async function once(): Promise<void> {
     const response = await ask(options.url(last), { credentials: "same-origin", cache: "no-store", signal: abort.signal });
     if (!response.ok || !response.body) {
       const problem = (await response.json().catch(() => null)) as { detail?: string } | null;
+      if (response.status === 409 && options.follow) {
+        waits = `${problem?.detail ?? "There is no log yet"}. Trying again.`;
+        return;
+      }
       options.status({ kind: "failed", text: problem?.detail ?? `The server answers with status ${response.status}.`, code: response.status });
       ended = "failed";
       return;
@@ -109,8 +114,8 @@ export function readLogs(options: LogOptions): LogStream {
         options.status({ kind: "ended", text: ended ? (ends[ended] ?? ended) : "The connection was lost before the end." });
         return;
       }
-      options.status({ kind: "retrying", text: ended ? `${ends[ended]} Trying again.` : "The connection was lost. Trying again." });
-      ended = "";
+      options.status({ kind: "retrying", text: waits ? waits : ended ? `${ends[ended]} Trying again.` : "The connection was lost. Trying again." });
+      ended = waits = "";
       await wait(RETRY);
       if (abort.signal.aborted) return;
     }
