@@ -9,7 +9,9 @@ const long = "w".repeat(500);
 /** The longest name that a MiniCluster may have, without a place to break it. */
 const name = "h".repeat(46) + "x";
 
-spec("hostile text is text, and breaks no line at 360 px", "writer", async ({ page, received }) => {
+spec("hostile text is text, and breaks no line at 360 px", "writer", async (visit) => {
+  const { page, received } = visit;
+  visit.expected.push(/status of 40[34] .*\/(events|members|sources)/);
   // Messages of commits bear no NUL.
   await commit(`${markup}${direction}${escapes.replace("\u0000", "")} ${long}`, {
     "hostile.yaml": miniCluster(name, { held: true, command: `echo ${markup} ${direction} ${long}` }),

@@ -2,7 +2,10 @@ import { expect } from "vitest";
 import { pageOf, row, says, spec, state } from "./browser.ts";
 import { commit, log, miniCluster, release } from "./fleet.ts";
 
-spec("logs of a rank are shown, and followed", "writer", async ({ page }) => {
+spec("logs of a rank are shown, and followed", "writer", async (visit) => {
+  const { page } = visit;
+  // So it is answered until the container has started.
+  visit.expected.push(/status of 409 .*\/logs/);
   await commit("add talker", { "talker.yaml": miniCluster("talker", { held: true }) });
   await row(page, "talker").waitFor();
   await page.goto(pageOf("talker"));

@@ -10,7 +10,7 @@ spec("of a member that hangs nothing stale is shown as if it were new, and all e
   await member("cinder", "pause");
   try {
     await says(page.getByRole("status").filter({ hasText: "No news" }), /No news from cinder for \d+ (s|min)/);
-    await says(column(hung, 1), /^Unknown · \d+ s/);
+    await says(column(hung, 1), /^Unknown\s+· \d+ s/);
     await page.goto("/members");
     await page.locator("main h1").waitFor();
     await page.goto(pageOf("hung"));
