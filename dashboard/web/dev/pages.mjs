@@ -111,5 +111,13 @@ export const pages = [
   { name: "member-nodes", path: "/members/alpine?nodes=table&order=full", ready: ".node-table .vbody .vrow", themes: ["light"] },
   { name: "member-absent", path: "/members/nowhere", ready: ".message", themes: ["light"], widths: [1440] },
   { name: "member-drain", path: "/members/basalt", ready: ".heat-active", themes: ["light"], act: (page) => page.click(".actions button:has-text('Drain')") },
+  { name: "sources", path: "/sources", ready: ".sources td" },
+  { name: "sources-error", path: "/sources", env: { MOCK_ERROR: "1" }, ready: ".message", themes: ["light"], widths: [1440] },
+  { name: "source", path: "/sources/bench/nightly", ready: ".came" },
+  { name: "source-fine", path: "/sources/physics/fleet", ready: ".came", themes: ["light"] },
+  { name: "source-approve", path: "/sources/bench/nightly", ready: ".came", themes: ["light"], widths: [1440, 360], act: async (page) => {
+    await page.click(".actions button:has-text('Approve prune')");
+    await page.waitForSelector(".checked");
+  } },
   { name: "no-such-page", path: "/nowhere", ready: ".message", themes: ["light"] },
 ];

@@ -19,6 +19,8 @@ export const routes: (Route | NavRoute)[] = [
   { path: "/queue", title: () => "Queue", nav: "Queue", icon: "queue", key: "q", count: "queue", load: () => import("./views/queue/view") },
   { path: "/members", title: () => "Members", nav: "Members", icon: "members", key: "m", count: "members", load: () => import("./views/members/view") },
   { path: "/members/:name", title: (p) => p.name ?? "Member", load: () => import("./views/members/detail") },
+  { path: "/sources", title: () => "Sources", nav: "Sources", icon: "sources", key: "s", count: "sources", load: () => import("./views/sources/view") },
+  { path: "/sources/:namespace/:name", title: (p) => `${p.namespace}/${p.name}`, load: () => import("./views/sources/detail") },
   { path: "/miniclusters/:namespace/:name", title: (p) => `${p.namespace}/${p.name}`, load: () => import("./views/minicluster/view") },
 ];
 

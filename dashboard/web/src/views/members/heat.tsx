@@ -127,7 +127,7 @@ function NodeTable({ nodes }: { nodes: readonly Node[] }) {
           <>
             <div role="gridcell" class="clip" title={node.name}>{node.name}</div><div role="gridcell">{cell(node, "cpu")}</div>
             <div role="gridcell" class="only-wide">{cell(node, "memory")}</div><div role="gridcell" class="only-wide">{cell(node, "gpus")}</div>
-            <div role="gridcell" class="clip" title={kept}>{kept || <span class="dim">nothing</span>}</div>
+            <div role="gridcell" class="clip" title={kept}>{kept || <span class="dim nothing">nothing</span>}</div>
           </>
         );
       }} />
