@@ -17,14 +17,32 @@ import (
 // Arguments that name a FleetMiniCluster may say so, as those of kubectl do.
 var miniClusterPrefixes = []string{"fmc/", "fleetminicluster/", "fleetminiclusters/", "fleetminicluster.minifleet.dev/", "fleetminiclusters.minifleet.dev/"}
 
-// miniClusterName is the name in an argument NAME or fmc/NAME.
-func miniClusterName(arg string) string {
-	for _, prefix := range miniClusterPrefixes {
+// Others may be named so as well.
+var (
+	memberPrefixes = []string{"member/", "mcl/", "membercluster/", "memberclusters/", "membercluster.minifleet.dev/", "memberclusters.minifleet.dev/"}
+	sourcePrefixes = []string{"source/", "gs/", "gitsource/", "gitsources/", "gitsource.minifleet.dev/", "gitsources.minifleet.dev/"}
+)
+
+// cutPrefix is the name in an argument PREFIX/NAME, and whether it begins with one of the prefixes.
+func cutPrefix(arg string, prefixes []string) (name string, ok bool) {
+	for _, prefix := range prefixes {
 		if name, ok := strings.CutPrefix(arg, prefix); ok {
-			return name
+			return name, true
 		}
 	}
-	return arg
+	return arg, false
+}
+
+// miniClusterName is the name in an argument NAME or fmc/NAME.
+func miniClusterName(arg string) string {
+	name, _ := cutPrefix(arg, miniClusterPrefixes)
+	return name
+}
+
+// memberName is the name in an argument NAME or member/NAME.
+func memberName(arg string) string {
+	name, _ := cutPrefix(arg, memberPrefixes)
+	return name
 }
 
 // names takes between so many names of what is said; a negative number is any.

@@ -96,7 +96,7 @@ func newRoot(env *environment) *cobra.Command {
 		newLogs(env), newDiff(env), newEvents(env), newOpen(env))
 	add(groupAct, "Run things", newRun(env), newWait(env), newReconcile(env), newRerun(env), newCancel(env),
 		newSuspend(env), newResume(env), newScale(env))
-	add(groupAdmin, "Administer the fleet", newSource(env), newCluster(), newCheck(env), newController())
+	add(groupAdmin, "Administer the fleet", newSource(env), newCluster(env), newCheck(env), newController())
 	add(groupFiles, "Check files", newValidate(), newRender())
 	root.AddCommand(newVersion())
 	return root

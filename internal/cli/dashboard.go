@@ -16,13 +16,14 @@ type dashboardFlags struct {
 }
 
 func (d *dashboardFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&d.address, "server", "", "address of the dashboard; empty: $MINIFLEET_SERVER")
+	cmd.Flags().StringVar(&d.address, "server", "", "address of the dashboard, such as https://fleet.example.org, or of a forwarded port of Service minifleet-dashboard in minifleet-system (port 443, TLS); empty: $MINIFLEET_SERVER")
 	cmd.Flags().StringVar(&d.caFile, "server-ca", "", "file with certificates, in PEM, that the dashboard's is trusted by; empty: those of the system")
 }
 
 // errNoServer says how to find a dashboard.
 var errNoServer = errors.New("--server: give the address of the dashboard, or set MINIFLEET_SERVER; " +
-	"without one, forward a port: kubectl -n minifleet-system port-forward svc/minifleet-dashboard 8080, and --server http://localhost:8080")
+	"without one, forward a port: kubectl -n minifleet-system port-forward svc/minifleet-dashboard 8443:443, " +
+	"and --server https://localhost:8443 --server-ca FILE, with the certificate of the dashboard in FILE")
 
 func (d *dashboardFlags) base(env *environment) (*url.URL, error) {
 	address := cmp.Or(d.address, env.getenv("MINIFLEET_SERVER"))

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/internal/cli/screen"
 )
@@ -29,6 +31,8 @@ type environment struct {
 	wait func(context.Context, time.Duration) error
 	// connect makes the connection to the hub that flags ask for.
 	connect func(*genericclioptions.ConfigFlags) (*hubClient, error)
+	// connectMember makes the connection to a member that flags ask for.
+	connectMember func(memberFlags) (client.Client, *rest.Config, error)
 	// browse shows an address in a browser.
 	browse func(ctx context.Context, address string) error
 }
@@ -48,7 +52,8 @@ func newEnvironment(program string, stdin io.Reader, stdout, stderr io.Writer) *
 	env := &environment{
 		program: program,
 		streams: genericiooptions.IOStreams{In: stdin, Out: stdout, ErrOut: stderr},
-		getenv:  os.Getenv, now: time.Now, wait: sleep, connect: connect,
+		getenv:  os.Getenv, now: time.Now, wait: sleep,
+		connect: connect, connectMember: connectMember,
 	}
 	env.browse = env.startBrowser
 	return env

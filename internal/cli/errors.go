@@ -46,14 +46,24 @@ func (e exit) Error() string {
 // Unwrap returns the cause.
 func (e exit) Unwrap() error { return e.error }
 
+// side is a cluster, as errors of requests to it name it, with the flags that lead there.
+type side struct{ name, context, connection string }
+
+var (
+	hubSide    = side{"the hub", "--context", "--kubeconfig and --context"}
+	memberSide = side{"the member", "--member-context", "--member-kubeconfig and --member-context"}
+)
+
 // explain says of errors of the hub what to do next.
-func explain(err error, program string) error {
+func explain(err error, program string) error { return explainSide(err, program, hubSide) }
+
+func explainSide(err error, program string, of side) error {
 	var coded exit
 	if errors.As(err, &coded) {
 		if coded.error == nil {
 			return err
 		}
-		return exit{coded.code, explain(coded.error, program)}
+		return exit{coded.code, explainSide(coded.error, program, of)}
 	}
 	var connection *url.Error
 	switch {
@@ -66,11 +76,11 @@ func explain(err error, program string) error {
 	case meta.IsNoMatchError(err):
 		return fmt.Errorf("the hub does not know MiniFleet's kinds: is it the right --context? `%s check` says what it lacks", program)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%s: ask whoever administers the hub for that right", said(err))
+		return fmt.Errorf("%s: ask whoever administers %s for that right", said(err), of.name)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("the hub does not accept the credentials (%s): log in again, or choose another --context", said(err))
+		return fmt.Errorf("%s does not accept the credentials (%s): log in again, or choose another %s", of.name, said(err), of.context)
 	case errors.As(err, &connection):
-		return fmt.Errorf("the hub does not answer: %s: check --kubeconfig and --context, and the network", sanitize.Text(connection.Err.Error(), sanitize.MaxMessage))
+		return fmt.Errorf("%s does not answer: %s: check %s, and the network", of.name, sanitize.Text(connection.Err.Error(), sanitize.MaxMessage), of.connection)
 	case apiStatus(err):
 		return errors.New(said(err))
 	}

@@ -255,7 +255,7 @@ func play(t *testing.T, s scene, args ...string) (code int, stdout, stderr strin
 	env.browse = func(context.Context, string) error { t.Error("no terminal, and yet a browser"); return nil }
 	env.connect = func(flags *genericclioptions.ConfigFlags) (*hubClient, error) {
 		namespace := "hpc"
-		if *flags.Namespace != "" {
+		if flags.Namespace != nil && *flags.Namespace != "" {
 			namespace = *flags.Namespace
 		}
 		config := s.config

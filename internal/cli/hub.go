@@ -115,9 +115,13 @@ func (h *hubFlags) missing(err error, object client.Object, key client.ObjectKey
 	case *v1alpha1.GitSource:
 		list = h.env.program + " source list -A"
 	case *v1alpha1.MemberCluster:
-		list = "kubectl get memberclusters"
+		list = h.env.program + " cluster list"
 	}
-	return notFound(object, key, "check the name and the namespace (-n); `"+list+"` lists what there is")
+	where := " and the namespace (-n)"
+	if key.Namespace == "" {
+		where = ""
+	}
+	return notFound(object, key, "check the name"+where+"; `"+list+"` lists what there is")
 }
 
 // miniCluster reads the FleetMiniCluster that an argument names.

@@ -73,6 +73,9 @@ func age(now, at time.Time) string {
 	return duration.HumanDuration(now.Sub(at))
 }
 
+// stateReady is that of a condition Ready that is True.
+const stateReady = "Ready"
+
 // ready is the state of an object with a condition Ready, and its message.
 func ready(conditions []metav1.Condition) (state, message string) {
 	c := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
@@ -81,7 +84,7 @@ func ready(conditions []metav1.Condition) (state, message string) {
 	}
 	switch c.Status {
 	case metav1.ConditionTrue:
-		state = "Ready"
+		state = stateReady
 	case metav1.ConditionFalse:
 		state = "NotReady"
 	default:

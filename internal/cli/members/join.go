@@ -352,7 +352,7 @@ func (j *Join) undo(ctx context.Context) error {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s %s stays: %w", what, m.side, err))
 			if _, ok := m.object.(*v1alpha1.MemberCluster); ok {
-				return errors.Join(append(errs, errors.New("so does everything that it needs; `minifleet cluster remove` takes it out"))...)
+				return errors.Join(append(errs, fmt.Errorf("so does everything that it needs; `%s cluster remove %s` takes it out", j.Hub.Program, j.Name))...)
 			}
 			continue
 		}

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -49,27 +48,39 @@ type TimeoutError struct{ Message string }
 // Error implements error.
 func (e *TimeoutError) Error() string { return e.Message }
 
-// NewScheme has the kinds of both sides.
-func NewScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
-}
+// NotFoundError says that the hub has no such member.
+type NotFoundError struct{ Message string }
+
+// Error implements error.
+func (e *NotFoundError) Error() string { return e.Message }
 
 // Hub is a hub, as a person who administers it sees it.
 type Hub struct {
 	Client client.Client
 	// Namespace is that of the hub's controller.
 	Namespace string
+	// Program is how texts name the program, such as "kubectl minifleet".
+	Program string
 	// Tell prints a line of progress.
 	Tell func(format string, args ...any)
 }
 
-// get reads a MemberCluster; what is wrong is an InputError where there is none.
+// get reads a MemberCluster; the error is a NotFoundError where there is none.
 func (h *Hub) get(ctx context.Context, name string) (*v1alpha1.MemberCluster, error) {
 	m := &v1alpha1.MemberCluster{}
 	err := h.Client.Get(ctx, client.ObjectKey{Name: name}, m)
 	if apierrors.IsNotFound(err) {
-		return nil, inputf("the hub has no member %s; `minifleet cluster list` lists those that it has", name)
+		return nil, &NotFoundError{fmt.Sprintf("MemberCluster %s not found: check the name; `%s cluster list` lists what there is", name, h.Program)}
+	}
+	return m, err
+}
+
+// Find reads a MemberCluster; nil where there is none.
+func (h *Hub) Find(ctx context.Context, name string) (*v1alpha1.MemberCluster, error) {
+	m, err := h.get(ctx, name)
+	var absent *NotFoundError
+	if errors.As(err, &absent) {
+		return nil, nil
 	}
 	return m, err
 }

@@ -16,7 +16,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -40,8 +42,8 @@ type side struct {
 
 func newSide(t *testing.T, uid types.UID, objects ...client.Object) *side {
 	t.Helper()
-	scheme, err := members.NewScheme()
-	if err != nil {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	s := &side{}
@@ -127,7 +129,7 @@ func newScene(t *testing.T) *scene {
 }
 
 func (s *scene) tell() members.Hub {
-	return members.Hub{Client: s.hub, Namespace: members.DefaultManagerNamespace, Tell: func(format string, args ...any) {
+	return members.Hub{Client: s.hub, Namespace: members.DefaultManagerNamespace, Program: "minifleet", Tell: func(format string, args ...any) {
 		s.told = append(s.told, fmt.Sprintf(format, args...))
 	}}
 }
@@ -513,8 +515,8 @@ func TestRemoveGoesOn(t *testing.T) {
 
 func TestRemoveOfNobody(t *testing.T) {
 	s := newScene(t)
-	var input *members.InputError
-	if err := remove(s, func(r *members.Remove) { r.Member = nil }).Run(t.Context()); !errors.As(err, &input) {
+	var absent *members.NotFoundError
+	if err := remove(s, func(r *members.Remove) { r.Member = nil }).Run(t.Context()); !errors.As(err, &absent) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -546,80 +548,26 @@ func TestRemoveWaitsForItsPolicy(t *testing.T) {
 	get(t, s.member, "", "minifleet-member", &rbacv1.ClusterRole{})
 }
 
-func TestCordonAndDrain(t *testing.T) {
+func TestAwaitDrained(t *testing.T) {
 	s := newScene(t)
 	if err := s.join.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	hub := s.join.Hub
-	read := func() *v1alpha1.MemberCluster { return get(t, s.hub, "", "alpine", &v1alpha1.MemberCluster{}) }
-	if err := hub.Cordon(t.Context(), "alpine"); err != nil || !read().Spec.Suspend {
-		t.Errorf("cordon: %v, %+v", err, read().Spec)
-	}
 	var timeout *members.TimeoutError
-	if err := hub.Drain(t.Context(), "alpine", 300*time.Millisecond); !errors.As(err, &timeout) || !strings.Contains(err.Error(), "stays drained") {
-		t.Errorf("drain: %v", err)
+	if err := hub.AwaitDrained(t.Context(), "alpine", 300*time.Millisecond); !errors.As(err, &timeout) || !strings.Contains(err.Error(), "stays drained") {
+		t.Errorf("not drained: %v", err)
 	}
-	if read().Annotations[v1alpha1.AnnotationDrain] != "true" || read().Annotations[members.AnnotationJoined] == "" {
-		t.Errorf("got %v", read().Annotations)
-	}
-	m := read()
+	m := get(t, s.hub, "", "alpine", &v1alpha1.MemberCluster{})
 	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionDrained, Status: "True", Reason: v1alpha1.ReasonDrained, Message: "no run is live"})
 	if err := s.hub.Status().Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	if err := hub.Drain(t.Context(), "alpine", time.Second); err != nil {
+	if err := hub.AwaitDrained(t.Context(), "alpine", time.Second); err != nil {
 		t.Errorf("drained: %v", err)
 	}
-	if err := hub.Uncordon(t.Context(), "alpine"); err != nil || read().Spec.Suspend || read().Annotations[v1alpha1.AnnotationDrain] != "" {
-		t.Errorf("uncordon: %v, %+v", err, read())
-	}
-	var input *members.InputError
-	for name, err := range map[string]error{
-		"cordon": hub.Cordon(t.Context(), "nobody"), "uncordon": hub.Uncordon(t.Context(), "nobody"), "drain": hub.Drain(t.Context(), "nobody", time.Second),
-	} {
-		if !errors.As(err, &input) {
-			t.Errorf("%s of nobody: %v", name, err)
-		}
-	}
-}
-
-func TestTable(t *testing.T) {
-	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	at := func(d time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(-d)} }
-	m := func(name string, ready, reason string, change func(*v1alpha1.MemberCluster)) v1alpha1.MemberCluster {
-		out := v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if ready != "" {
-			out.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionStatus(ready), Reason: reason}}
-		}
-		change(&out)
-		return out
-	}
-	drained := func(status metav1.ConditionStatus) metav1.Condition {
-		return metav1.Condition{Type: v1alpha1.ConditionDrained, Status: status}
-	}
-	items := []v1alpha1.MemberCluster{
-		m("alpine", "True", "Connected", func(m *v1alpha1.MemberCluster) {
-			m.Labels = map[string]string{"site": "north", "gpu": "true"}
-			m.Status.Version, m.Status.Capacity = "v1.36.3", &v1alpha1.MemberCapacity{Nodes: 3, CPU: "10/24", Memory: "1Gi/3Gi", GPUs: "1/2"}
-		}),
-		m("basalt", "Unknown", "Unreachable", func(m *v1alpha1.MemberCluster) { m.Status.LastHeardTime, m.Spec.Suspend = at(3*time.Minute), true }),
-		m("cinder", "True", "Connected", func(m *v1alpha1.MemberCluster) { m.Status.Conditions = append(m.Status.Conditions, drained("True")) }),
-		m("dune", "True", "Connected", func(m *v1alpha1.MemberCluster) { m.Status.Conditions = append(m.Status.Conditions, drained("False")) }),
-		m("esker", "", "", func(m *v1alpha1.MemberCluster) { m.DeletionTimestamp = at(0) }),
-	}
-	var out bytes.Buffer
-	if err := members.WriteTable(&out, items, now); err != nil {
-		t.Fatal(err)
-	}
-	want := `NAME     READY                   VERSION   NODES   CPU FREE/TOTAL   MEMORY FREE/TOTAL   GPUS FREE/TOTAL   USE        LAST HEARD   LABELS
-alpine   True                    v1.36.3   3       10/24            1Gi/3Gi             1/2               yes        now          gpu=true,site=north
-basalt   Unknown (Unreachable)   -         -       -                -                   -                 cordoned   3m ago       <none>
-cinder   True                    -         -       -                -                   -                 drained    now          <none>
-dune     True                    -         -       -                -                   -                 draining   now          <none>
-esker    Unknown                 -         -       -                -                   -                 deleting   -            <none>
-`
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Error(diff)
+	var absent *members.NotFoundError
+	if err := hub.AwaitDrained(t.Context(), "nobody", time.Second); !errors.As(err, &absent) {
+		t.Errorf("nobody: %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // Remove takes a member out of a hub.
@@ -30,6 +31,24 @@ type Remove struct {
 	Member client.Client
 }
 
+// Effect says what Run does to a member with these live runs: one sentence without a capital letter and a full stop.
+func (r *Remove) Effect(m *v1alpha1.MemberCluster, live []string) string {
+	const most = 3
+	runs := "what runs there (" + sanitize.Names(live, most) + ")"
+	text := "starts nothing new there, and deletes it"
+	switch policy := cmp.Or(r.Policy, m.Spec.DeletionPolicy, v1alpha1.DeletionBlock); {
+	case len(live) == 0:
+		text += "; nothing runs there"
+	case policy == v1alpha1.DeletionDrain:
+		text = "starts nothing new there, stops " + runs + ", which starts from the beginning on another member where its placement allows that, and deletes it"
+	case policy == v1alpha1.DeletionOrphan:
+		text += "; " + runs + " goes on, and is Unknown on the hub from then on"
+	default:
+		text += " once " + runs + " has ended"
+	}
+	return text
+}
+
 // Run deletes the MemberCluster, waits until that is done, and deletes what a join has made. It may be repeated.
 func (r *Remove) Run(ctx context.Context) error {
 	joined, err := r.Hub.joined(ctx, r.Name)
@@ -37,7 +56,7 @@ func (r *Remove) Run(ctx context.Context) error {
 		return err
 	}
 	m, err := r.Hub.get(ctx, r.Name)
-	var absent *InputError
+	var absent *NotFoundError
 	switch {
 	case errors.As(err, &absent):
 		if found, err := r.cleanHub(ctx, joined); err != nil || !found && r.Member == nil {
@@ -62,13 +81,13 @@ func (r *Remove) Run(ctx context.Context) error {
 		if r.Confined != "" {
 			more = " --namespace-only " + r.Confined
 		}
-		r.Hub.Tell("what a join has made on the member stays there: `minifleet cluster remove %s --member-context CONTEXT%s` deletes it", r.Name, more)
+		r.Hub.Tell("what a join has made on the member stays there: `%s cluster remove %s --member-context CONTEXT%s` deletes it", r.Hub.Program, r.Name, more)
 		return nil
 	}
 	return r.cleanMember(ctx, joined)
 }
 
-func absentUnless(found bool, absent *InputError) error {
+func absentUnless(found bool, absent *NotFoundError) error {
 	if found {
 		return nil
 	}
