@@ -187,8 +187,17 @@ test-cluster: shared-note $(GINKGO) bin/testcluster build ## Run the tests of si
 test-race: race-note bin/testcluster build ## Run the controllers' tests with the race detector, which takes them twice as long.
 	go test -timeout 30m $(RACE) ./controllers/...
 
+# The tests of the page drive Chromium where it and Node.js are installed.
+.PHONY: chromium
+chromium:
+	@[ -z "$(HAVE_NODE)" ] || [ -n "$${CHROMIUM:-}" ] || command -v chromium chromium-browser google-chrome >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "Installing chromium" && \
+		{ apt-get install -qq -y --no-install-recommends chromium || { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; }; } >/dev/null 2>&1; } || \
+		echo "chromium is not installed, and only root on Debian can do that here: the page is not tested in a browser"
+	@[ -n "$(HAVE_NODE)" ] || echo "Node.js 20 or later is not installed: the page is not tested in a browser"
+
 .PHONY: test-e2e
-test-e2e: shared-note $(GINKGO) bin/testcluster build ## Run the end-to-end tests of the whole system.
+test-e2e: shared-note chromium $(GINKGO) bin/testcluster build ## Run the end-to-end tests of the whole system.
 	@# Both at once: each has a fleet of its own, and mostly waits.
 	@go test -timeout 20m $(if $(E2E),-run '$(E2E)' -v) ./e2e/soak & soak=$$!; failed=0; \
 		$(GINKGO) run --procs $(E2E_PROCS) --timeout 20m --silence-skips --succinct --randomize-all $(if $(ORDER),--seed $(ORDER)) $(if $(E2E),--focus '$(E2E)') ./e2e || failed=1; \

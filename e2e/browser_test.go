@@ -53,6 +53,9 @@ var _ = Describe("Dashboard", func() {
 		if _, err := exec.LookPath("node"); err != nil {
 			Skip("there is no Node.js here, so the page is not built and not tested")
 		}
+		if _, err := os.Stat(filepath.Join(web, "dist", "index.html")); err != nil {
+			Skip("bin/minifleet is built without the page, which needs Node.js 20.19: " + err.Error())
+		}
 		if chromium() == "" {
 			Skip("there is no Chromium here: install it (on Debian: apt-get install chromium), or set CHROMIUM to its path")
 		}

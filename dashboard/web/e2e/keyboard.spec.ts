@@ -48,7 +48,7 @@ spec("everything on the way from logging in to one more run is done with keys al
   // Its tabs are one stop, and arrows go from one to another.
   await tabTo(page, { name: /^Tree/, role: "tab" });
   await keyboard.press("ArrowRight");
-  await page.getByRole("tab", { name: /^Runs/, selected: true }).waitFor();
+  await page.getByRole("tab", { name: "Why", selected: true }).waitFor();
   await keyboard.press("End");
   await page.getByRole("tab", { name: "YAML", selected: true }).waitFor();
   await keyboard.press("Home");

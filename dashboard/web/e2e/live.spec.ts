@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { column, pageOf, row, says, SOON, spec, state } from "./browser.ts";
+import { column, pageOf, row, says, spec } from "./browser.ts";
 import { commit, miniCluster, release } from "./fleet.ts";
 
 spec("a push is shown as it is applied, without loading the page again", "admin", async ({ page }) => {
@@ -36,33 +36,6 @@ spec("filters are in the address, and the server applies them", "admin", async (
   await page.reload();
   await row(page, "filter-failed").waitFor();
   expect(await page.getByRole("grid", { name: "MiniClusters" }).getByRole("link").count()).toBe(1);
-});
-
-spec("the page of a MiniCluster shows what came of a commit, down to the pods", "admin", async ({ page }) => {
-  await commit("add branches", { "branches.yaml": miniCluster("branches", { on: "south", held: true }) });
-  await row(page, "branches").getByRole("link", { name: "branches", exact: true }).click();
-  const tree = page.getByRole("tree", { name: "From the commit to the pods" });
-  await says(tree, /Commit .*[\s\S]*Source .*[\s\S]*MiniCluster branches/);
-  for (const member of ["basalt", "cinder"]) await tree.getByRole("treeitem", { name: new RegExp(`^${member} `) }).waitFor();
-  await expect.poll(() => tree.getByRole("treeitem", { name: /rank [01].*Running on (basalt|cinder)-/s }).count(), { timeout: SOON }).toBe(4);
-  expect(await tree.getByText("Job", { exact: false }).count()).toBeGreaterThanOrEqual(2);
-
-  await release("branches", "basalt");
-  await expect.poll(() => tree.getByRole("treeitem", { name: /rank [01].*Succeeded on basalt-/s }).count(), { timeout: SOON }).toBe(2);
-  await says(state(page), /^Running/);
-  await release("branches", "cinder", 3);
-  await says(state(page), /^Failed/);
-
-  await page.getByRole("tab", { name: /Runs/ }).click();
-  const runs = page.getByRole("list", { name: "Runs, latest first" });
-  await says(runs, /add branches/);
-  await runs.getByText(/code 3 in/).first().waitFor();
-  await page.getByRole("tab", { name: "Events" }).click();
-  await says(page.getByRole("list", { name: "Events, latest first" }), /RunFailed[\s\S]*RunStarted|RunStarted[\s\S]*RunFailed/);
-  await page.getByRole("tab", { name: "YAML" }).click();
-  await says(page.getByRole("region", { name: "Manifest" }), /kind: FleetMiniCluster[\s\S]*lmp -in in\.reaxc\.hns/);
-  await page.getByRole("tab", { name: "Diff" }).click();
-  await says(page.getByRole("tabpanel"), /object/);
 });
 
 spec("what is wanted is compared with what is on members, without what is secret", "admin", async ({ page }) => {

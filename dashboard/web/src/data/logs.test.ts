@@ -49,6 +49,11 @@ describe("readLogs", () => {
     const got = await read([line(1, "a")], false);
     expect(got.statuses).toEqual(["reading", "ended"]);
   });
+  it("waits for a pod that has no log yet, while it is followed", async () => {
+    const none = { status: 409, body: JSON.stringify({ detail: "it has not started" }) };
+    expect((await read([none, none, `${line(1, "a")}{"end":"ended"}\n`])).statuses).toEqual(["retrying", "retrying", "following", "ended"]);
+    expect((await read([none], false)).statuses).toEqual(["failed"]);
+  });
   it("says what the server says when it may not", async () => {
     const got = await read([{ status: 403, body: JSON.stringify({ detail: "no right to read logs" }) }]);
     expect(got.statuses).toEqual(["failed"]);
