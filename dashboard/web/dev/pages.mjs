@@ -97,7 +97,7 @@ export const pages = [
   { name: "queue-empty", path: "/queue", env: { MOCK_ROWS: "0" }, ready: ".message", themes: ["light"], widths: [1440, 360] },
   { name: "queue-error", path: "/queue", env: { MOCK_ERROR: "1" }, ready: ".message", themes: ["light"], widths: [1440] },
   { name: "why", path: "/miniclusters/bench/lammps-reaxff-1535?tab=why", ready: ".gang-node" },
-  { name: "why-gpus", path: "/miniclusters/genomics/osu-allreduce-0151?tab=why", ready: ".why", themes: ["light"], widths: [1440] },
+  { name: "why-gpus", path: "/miniclusters/climate/osu-allreduce-0151?tab=why", ready: ".why", themes: ["light"], widths: [1440] },
   { name: "why-running", path: `${running}?tab=why`, ready: ".why", themes: ["light"] },
   { name: "members", path: "/members", ready: ".members td" },
   { name: "members-none", path: "/members?q=nothing-is-called-so", ready: ".message", themes: ["light"], widths: [1440] },

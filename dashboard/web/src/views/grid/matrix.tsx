@@ -33,6 +33,7 @@ interface Spot {
 /** Matrix scrolls in both directions; of it the document holds what is on the screen. */
 export function Matrix({ pages, layout, total, narrow, chosen }: MatrixProps) {
   const box = useRef<HTMLDivElement>(null);
+  const frame = useRef(0);
   const id = useId();
   const shown = useSignal({ first: 0, count: Math.min(30, total), from: 0, last: 60 });
   const active = useSignal<Spot>({ row: -1, column: -1 });
@@ -123,7 +124,10 @@ export function Matrix({ pages, layout, total, narrow, chosen }: MatrixProps) {
   return (
     <div ref={box} class="matrix" role="grid" aria-label="Runs of MiniClusters on members" aria-rowcount={total + (layout.by === "commits" ? 2 : 1)} aria-colcount={layout.columns.length + 1} tabIndex={0}
       aria-activedescendant={active.value.row >= 0 && activeShown ? cellId(id, active.value) : undefined}
-      onScroll={measure} onKeyDown={key} onFocus={(event) => {
+      onScroll={() => {
+        cancelAnimationFrame(frame.current);
+        frame.current = requestAnimationFrame(measure);
+      }} onKeyDown={key} onFocus={(event) => {
         if (event.target === box.current && active.peek().row < 0) go(first, cells(first)[0]?.column ?? -1);
       }}
       onPointerMove={(event) => {

@@ -39,7 +39,7 @@ export function createPages(read: (offset: number, limit: number, signal: AbortS
   const fresh = new Set<number>();
   const abort = new AbortController();
   let shown = { first: 0, count: 1 };
-  let shapeKey = "";
+  const shapes = new Map<number, string>();
   let cursor = "";
 
   const wanted = () => {
@@ -57,14 +57,15 @@ export function createPages(read: (offset: number, limit: number, signal: AbortS
         cursor = got.cursor;
         pages.set(page, got);
         fresh.add(page);
-        const key = shapeOf(pages.values());
+        const key = shapeOf(got);
+        const other = shapes.get(page) !== key;
+        shapes.set(page, key);
         batch(() => {
           total.value = got.total;
           failed.value = null;
           readAt.value = serverNow();
           version.value++;
-          if (key !== shapeKey) shape.value++;
-          shapeKey = key;
+          if (other) shape.value++;
         });
       } catch (error) {
         if (!abort.signal.aborted) failed.value = error instanceof Failure ? error : new Failure(0, String(error));
@@ -117,12 +118,13 @@ function latestFirst(commits: readonly Commit[]): Commit[] {
   return [...known.values()].sort((a, b) => ((a.time ?? "") < (b.time ?? "") ? 1 : (a.time ?? "") > (b.time ?? "") ? -1 : 0));
 }
 
-function shapeOf(pages: Iterable<Grid>): string {
-  const members = new Set<string>();
-  const counts = new Map<string, number>();
-  for (const page of pages) {
-    for (const column of page.columns) members.add(`${column.member} ${column.staleSince ?? ""}`);
-    for (const row of page.rows) for (const run of row.runs) counts.set(`${run.member}@${run.commit?.revision}`, 1);
+/** shapeOf a page: its members, revisions on each, and how many runs its rows have at most. */
+function shapeOf(page: Grid): string {
+  const seen = new Set<string>();
+  let most = 0;
+  for (const row of page.rows) {
+    most = Math.max(most, row.runs.length);
+    for (const run of row.runs) seen.add(`${run.member} ${run.commit?.revision}`);
   }
-  return `${[...members].join()}|${[...counts.keys()].sort().join()}|${Math.max(0, ...[...pages].flatMap((p) => p.rows.map((r) => r.runs.length)))}`;
+  return `${page.columns.map((column) => `${column.member} ${column.staleSince ?? ""}`).join()}|${[...seen].sort().join()}|${most}`;
 }

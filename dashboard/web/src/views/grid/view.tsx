@@ -1,5 +1,5 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { client, data } from "../../api/client";
 import type { Run } from "../../api/types";
 import { query, setQuery } from "../../app/router";
@@ -12,7 +12,7 @@ import { Choice } from "../shared/choice";
 import { clearFilters, FilterBar, filterOf, isFiltered, useFacets, type Filter } from "../shared/filters";
 import { NARROW, useMedia } from "../shared/narrow";
 import { RunStrip } from "../shared/strip";
-import { layoutOf, type By, type Member } from "./columns";
+import { layoutOf, type By, type Layout, type Member } from "./columns";
 import { Matrix } from "./matrix";
 import { createPages, type Pages } from "./pages";
 import "./grid.css";
@@ -96,13 +96,17 @@ function Switcher({ names, current }: { names: readonly string[]; current: strin
 function Content({ pages, by, asked, listed, most, narrow }: { pages: Pages; by: By; asked: Filter; listed: string[]; most: number; narrow: boolean }) {
   const run = useSignal<Run | undefined>(undefined);
   const shape = pages.shape.value;
+  const before = useRef<Layout | null>(null);
   const layout = useMemo(() => {
     const read = pages.members();
     const stale = new Map(read.map((m) => [m.member, m.staleSince]));
     // Members on which none of these has run need no columns.
     const wanted = asked.member ?? (listed.length ? listed : read.map((m) => m.member));
     const members = wanted.map((member): Member => ({ member, staleSince: stale.get(member) }));
-    return layoutOf(by, members, pages.rows(), pages.revisions(), most);
+    // The same layout stays the same value, so that rows are not rendered again for it.
+    const next = layoutOf(by, members, pages.rows(), pages.revisions(), most);
+    if (JSON.stringify(next) !== JSON.stringify(before.current)) before.current = next;
+    return before.current ?? next;
   }, [shape, by, most, listed.join(), pages]);
   const total = pages.total.value;
   const failure = pages.failure.value;

@@ -64,7 +64,8 @@ export function pictureOf(node: NodeFit, each: Amount, resource: Resource): Pict
 
 /** sentenceOf a node of a gang, for a picture's name. */
 export function sentenceOfNode(node: NodeFit, resource: Resource): string {
-  const room = `${amountOf(resource, node.free[resource])} of ${amountOf(resource, node.total[resource])} free`;
+  const free = resource === "cpu" ? cores(node.free.cpu) : resource === "gpus" ? count(node.free.gpus) : bytes(node.free.memory);
+  const room = `${free} of ${amountOf(resource, node.total[resource])} free`;
   if (node.excluded) return `${node.node}: no pod may lie here, ${node.excluded}`;
   const fits = node.pods === 0 ? "no pod fits" : node.pods === 1 ? "1 pod fits" : `${node.pods} pods fit`;
   return `${node.node}: ${fits}, ${room}${node.lacks ? `, lacks ${node.lacks} for ${node.pods ? "one more" : "one"}` : ""}`;

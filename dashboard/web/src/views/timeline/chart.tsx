@@ -178,14 +178,6 @@ export function Chart({ lanes, shown, show, fit, chosen }: ChartProps) {
   return (
     <div ref={box} class="timeline" role="group" aria-label="Runs over time, a lane for each member" onScroll={measure} onKeyDown={key}>
       <div class="timeline-space" style={{ height: `${AXIS + height}px` }}>
-        <div class="timeline-labels">
-          <div class="timeline-corner dim">Member</div>
-          {lanes.map((lane, i) => <Label key={lane.lane.member} lane={lane} top={AXIS + (rooms[i]?.top ?? 0)} height={rooms[i]?.height ?? 0} folded={rooms[i]?.track === 0} turn={() => {
-            const next = new Set(turned.peek());
-            if (!next.delete(lane.lane.member)) next.add(lane.lane.member);
-            turned.value = next;
-          }} />)}
-        </div>
         <div class="timeline-plot">
           <canvas ref={canvas} style={{ height: `${size.value.height}px` }} class={hover.value ? "pointed" : ""} aria-hidden="true" onPointerDown={pressed} onPointerMove={moved} onPointerUp={released} onPointerCancel={() => (drag.current = null)} onPointerLeave={() => (hover.value = null)} />
           {hover.value ? <div class="timeline-tip" style={outline(hover.value, lanes.findIndex((lane) => lane.bars.includes(hover.value as Placed)))} /> : null}
@@ -196,6 +188,14 @@ export function Chart({ lanes, shown, show, fit, chosen }: ChartProps) {
                 current.value ??= { member: lanes[place.lane]?.lane.member ?? "", id: bar.bar.id };
               }} onBlur={() => (focused.value = false)} />
           ) : null}
+        </div>
+        <div class="timeline-labels">
+          <div class="timeline-corner dim">Member</div>
+          {lanes.map((lane, i) => <Label key={lane.lane.member} lane={lane} top={AXIS + (rooms[i]?.top ?? 0)} height={rooms[i]?.height ?? 0} folded={rooms[i]?.track === 0} turn={() => {
+            const next = new Set(turned.peek());
+            if (!next.delete(lane.lane.member)) next.add(lane.lane.member);
+            turned.value = next;
+          }} />)}
         </div>
       </div>
     </div>
