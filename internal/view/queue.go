@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -51,7 +52,8 @@ func placeOf(place int32, s *queue.Standing, sees Sees, since func(queue.Key) *t
 	}
 	switch {
 	case !f.Fits:
-		p.Miss = sanitize.Text(f.Blocked, sanitize.MaxNote)
+		counted := fmt.Sprintf("%d of %d pods fit; ", f.Pods, s.Gang.Size) // Fits says so
+		p.Miss = sanitize.Text(strings.TrimPrefix(f.Blocked, counted), sanitize.MaxNote)
 	case f.Blocked != "":
 		p.Turn = sanitize.Text(HideOthers(f.Blocked, sees), sanitize.MaxNote)
 	}

@@ -61,14 +61,14 @@ func TestLineOf(t *testing.T) {
 	each := view.Amount{CPU: 2, Memory: 1 << 30, GPUs: 1}
 	line := lineOf("10", queued("canary", "canary-large", 9, gang(8, "2")), queued("hpc", "b", 1, gang(2, "2")), queued("hpc", "c", 0, gang(6, "2")))
 	want := view.Line{Member: "alpine", Total: 3, Places: []view.Place{
-		{Place: 1, Namespace: "canary", Name: "canary-large", Priority: 9, Since: &noon, Pods: 8, Each: each, Fits: 5, Miss: "5 of 8 pods fit; 2 CPU short on node-7"},
+		{Place: 1, Namespace: "canary", Name: "canary-large", Priority: 9, Since: &noon, Pods: 8, Each: each, Fits: 5, Miss: "2 CPU short on node-7"},
 		{
 			Place: 2, Namespace: "hpc", Name: "b", Priority: 1, Since: &noon, Pods: 2, Each: each, Fits: 2, Behind: &view.Ref{Namespace: "canary", Name: "canary-large"},
 			Turn: "its room is kept for canary/canary-large, which waits for it and comes first (priority 9, created 2026-05-01T12:00:00Z)",
 		},
 		{
 			Place: 3, Namespace: "hpc", Name: "c", Since: &noon, Pods: 6, Each: each, Fits: 5, Behind: &view.Ref{Namespace: "canary", Name: "canary-large"},
-			Miss: "5 of 6 pods fit; 2 CPU short on node-7",
+			Miss: "2 CPU short on node-7",
 		},
 	}}
 	since := func(queue.Key) *time.Time { return &noon }
