@@ -71,8 +71,10 @@ help: ## List the targets.
 all: build bin/testcluster ## Build all programs.
 
 .PHONY: build
-build: $(if $(HAVE_NODE),web,web-note) ## Build bin/minifleet, with the page where Node.js is.
+build: $(if $(HAVE_NODE),web,web-note) ## Build bin/minifleet, with the page where Node.js is, and bin/kubectl-minifleet.
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(MODULE)/internal/version.version=$(VERSION)' -o bin/minifleet .
+	@# With bin in PATH, it is the plugin of kubectl.
+	@ln -sf minifleet bin/kubectl-minifleet
 
 # The page. Real files, so that nothing is built again unless these have changed.
 WEB := dashboard/web
