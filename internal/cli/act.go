@@ -60,6 +60,8 @@ func (f *actFlags) finish(hub *hubClient, object client.Object, note string) err
 type miniClusterAct struct {
 	effect func(*v1alpha1.FleetMiniCluster) (string, error)
 	do     func(context.Context, client.Client, client.ObjectKey, actions.Options) (actions.MiniCluster, error)
+	// note is what else there is to say once it is done; nil for nothing.
+	note func(*v1alpha1.FleetMiniCluster) string
 }
 
 // act does something to the FleetMiniClusters that arguments name, one after the other.
@@ -78,7 +80,11 @@ func (f *actFlags) act(ctx context.Context, hub *hubClient, args []string, a min
 		if err != nil {
 			return err
 		}
-		if err := f.finish(hub, out.Object, ""); err != nil { // the effect says what there is to note
+		var note string // the outcome has none that the effect has not told
+		if a.note != nil {
+			note = a.note(item)
+		}
+		if err := f.finish(hub, out.Object, note); err != nil {
 			return err
 		}
 	}

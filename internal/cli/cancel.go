@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,7 +42,20 @@ func cancelRuns(ids []string) miniClusterAct {
 		do: func(ctx context.Context, c client.Client, key client.ObjectKey, o actions.Options) (actions.MiniCluster, error) {
 			return actions.Cancel(ctx, c, key, ids, o)
 		},
+		note: func(item *v1alpha1.FleetMiniCluster) string { return silentNote(item, ids) },
 	}
+}
+
+// silentNote says what else there is to do about runs that cannot be stopped, since their members cannot be reached.
+func silentNote(item *v1alpha1.FleetMiniCluster, ids []string) string {
+	silent := slices.DeleteFunc(actions.SilentRuns(item), func(id string) bool {
+		return len(ids) > 0 && !slices.ContainsFunc(ids, func(asked string) bool { return strings.HasPrefix(id, asked) })
+	})
+	if len(silent) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("nothing is stopped before the member answers; if it does not come back, make sure that the pods do not run any more, "+
+		"and declare the run gone: kubectl -n %s annotate --overwrite fmc %s %s=%s", item.Namespace, item.Name, v1alpha1.AnnotationRunGone, strings.Join(silent, ","))
 }
 
 // completeRuns offers a FleetMiniCluster, and then its live runs.

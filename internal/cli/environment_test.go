@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +27,16 @@ func TestUsageOfThePlugin(t *testing.T) {
 	for _, want := range []string{"kubectl minifleet get [NAME...] [flags]", "  kubectl minifleet get lammps -o yaml", "Flags for the connection to the hub:", "--kubeconfig"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// kubectl runs the program by the name of the plugin.
+func TestUsageByTheNameOfTheProgram(t *testing.T) {
+	for path, want := range map[string]string{"/opt/bin/kubectl-minifleet": "  kubectl minifleet get [NAME...]", "bin/minifleet": "  minifleet get [NAME...]"} {
+		var out, errs bytes.Buffer
+		if code := Main([]string{path, "get", "--help"}, strings.NewReader(""), &out, &errs); code != 0 || !strings.Contains(out.String(), want) {
+			t.Errorf("exit code %d, no %q in %s%s", code, want, out.String(), errs.String())
 		}
 	}
 }
@@ -65,6 +76,8 @@ func TestCompletion(t *testing.T) {
 		"live runs":     {[]string{"cancel", "lammps", ""}, []string{"3f2a000000\tRunning on alpine"}},
 		"sources":       {[]string{"source", "get", ""}, []string{"fleet"}},
 		"members":       {[]string{"logs", "lammps", "--member", ""}, []string{"alpine", "basalt"}},
+		"pages":         {[]string{"open", "member/"}, []string{"member/alpine", "member/basalt"}},
+		"a member":      {[]string{"cluster", "drain", ""}, []string{"alpine", "basalt"}},
 		"namespaces":    {[]string{"get", "-n", ""}, []string{"hpc"}},
 		"a format":      {[]string{"get", "-o", ""}, []string{"wide", "yaml"}},
 		"no more names": {[]string{"tree", "lammps", ""}, []string{":4"}},

@@ -105,22 +105,27 @@ func lammps() *v1alpha1.FleetMiniCluster {
 				{ID: "3f2a000000", Cluster: "alpine", State: v1alpha1.RunRunning, Revision: "main@1a2b3c4", StartTime: ago(4 * time.Minute), RunningTime: ago(3 * time.Minute)},
 			}
 			st.Clusters = []v1alpha1.ClusterStatus{
-				{Name: "alpine", Sync: v1alpha1.Synced, Health: v1alpha1.Progressing, Run: "3f2a000000", State: v1alpha1.RunRunning, Pods: v1alpha1.PodCounts{Desired: 4, Active: 4, Ready: 3}, Message: "3 of 4 pods ready"},
+				{Name: "alpine", Sync: v1alpha1.Synced, Health: v1alpha1.Progressing, Run: "3f2a000000", State: v1alpha1.RunRunning, Pods: v1alpha1.PodCounts{Desired: 4, Active: 4, Ready: 3}, Message: "lammps-2: ImagePullBackOff: " + steer + "not found"},
 				{Name: "basalt", Sync: v1alpha1.Synced, Health: v1alpha1.Healthy, Run: "9c1d000000", State: v1alpha1.RunSucceeded, Pods: v1alpha1.PodCounts{Desired: 4, Succeeded: 4}},
 			}
 		})
 }
 
 func failed(f *v1alpha1.FleetMiniCluster) {
+	f.Status.Placement = &v1alpha1.PlacementDecision{Clusters: []string{"alpine"}, Wanted: 1, Decisions: []v1alpha1.ClusterDecision{{Name: "alpine", Score: 100, Reason: "Steady 100"}}}
+	f.Status.Clusters = []v1alpha1.ClusterStatus{{
+		Name: "alpine", Sync: v1alpha1.Synced, Health: v1alpha1.Degraded, Run: "77aa000000", State: v1alpha1.RunFailed,
+		Pods: v1alpha1.PodCounts{Desired: 4, Failed: 4}, Reason: v1alpha1.ReasonRunFailed, Message: "backoff limit",
+	}}
 	f.Status.Runs = []v1alpha1.Run{{
-		ID: "77aa000000", Cluster: "alpine", State: v1alpha1.RunFailed, StartTime: ago(time.Hour), CompletionTime: ago(30 * time.Minute), Message: "backoff limit",
+		ID: "77aa000000", Cluster: "alpine", State: v1alpha1.RunFailed, StartTime: ago(time.Hour), RunningTime: ago(time.Hour), CompletionTime: ago(30 * time.Minute), Message: "backoff limit",
 		Exit: &v1alpha1.RunExit{Pod: "broken-0-x", Container: "broken", ExitCode: ptr.To[int32](42), Reason: "Error", Message: "no input " + steer},
 	}}
 }
 
 func silent(f *v1alpha1.FleetMiniCluster) {
 	f.Status.Summary = &v1alpha1.Summary{Pods: "4/4", Members: "alpine"}
-	f.Status.Runs = []v1alpha1.Run{{ID: "50de000000", Cluster: "alpine", State: v1alpha1.RunRunning, StartTime: ago(time.Hour)}}
+	f.Status.Runs = []v1alpha1.Run{{ID: "50de000000", Cluster: "alpine", State: v1alpha1.RunRunning, StartTime: ago(time.Hour), RunningTime: ago(time.Hour)}}
 	f.Status.Clusters = []v1alpha1.ClusterStatus{{
 		Name: "alpine", Sync: v1alpha1.SyncUnknown, Health: v1alpha1.HealthUnknown, Run: "50de000000", State: v1alpha1.RunRunning,
 		Pods: v1alpha1.PodCounts{Desired: 4, Active: 4, Ready: 4}, LastHeardTime: ago(12 * time.Minute), Reason: v1alpha1.ReasonMemberUnreachable, Message: "alpine cannot be reached",

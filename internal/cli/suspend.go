@@ -13,7 +13,7 @@ func newSuspend(env *environment) *cobra.Command {
 		Long: "Holds FleetMiniClusters back by the annotation minifleet.dev/hold, which Git leaves alone. Nothing new starts.\n" +
 			"The pods of live runs end; resumed, the same runs begin anew.",
 		Example: "  minifleet suspend lammps\n  minifleet suspend lammps --dry-run",
-	}, miniClusterAct{actions.EffectSuspend, actions.Suspend})
+	}, miniClusterAct{effect: actions.EffectSuspend, do: actions.Suspend})
 }
 
 func newResume(env *environment) *cobra.Command {
@@ -23,5 +23,5 @@ func newResume(env *environment) *cobra.Command {
 		Long: "Takes away what suspends FleetMiniClusters: the annotation minifleet.dev/hold, and spec.suspend unless Git\n" +
 			"declares it, which only a commit can change.",
 		Example: "  minifleet resume lammps",
-	}, miniClusterAct{actions.EffectResume, actions.Resume})
+	}, miniClusterAct{effect: actions.EffectResume, do: actions.Resume})
 }

@@ -15,12 +15,12 @@ import (
 )
 
 type traceFlags struct {
-	treeFlags
+	hubFlags
 	run string
 }
 
 func newTrace(env *environment) *cobra.Command {
-	f := traceFlags{treeFlags: treeFlags{newHubFlags(env)}}
+	f := traceFlags{hubFlags: newHubFlags(env)}
 	cmd := &cobra.Command{
 		Use:   "trace NAME",
 		Short: "Follow a FleetMiniCluster from the commit to its runs",
@@ -40,23 +40,23 @@ func newTrace(env *environment) *cobra.Command {
 }
 
 func (f *traceFlags) trace(ctx context.Context, hub *hubClient, name string) error {
-	item, err := f.miniCluster(ctx, hub, name)
+	k, err := f.know(ctx, hub, name)
 	if err != nil {
 		return err
 	}
+	item := k.item
 	runs, err := f.runs(item)
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
-	s, source := f.env.screen(), sourceOf(ctx, hub, item)
-	f.origin(&b, s, item, source)
-	sum := briefOf(item)
-	step(&b, "FleetMiniCluster", fmt.Sprintf("%s/%s  %s", item.Namespace, item.Name, s.Paint(s.State(sum.state))))
-	step(&b, "", sum.why)
+	s := f.env.screen()
+	k.origin(&b, s)
+	step(&b, "FleetMiniCluster", fmt.Sprintf("%s/%s  %s", item.Namespace, item.Name, s.Paint(s.State(string(k.state)))))
+	step(&b, "", k.sentence())
 	f.placed(&b, item)
 	for _, run := range runs {
-		f.ledgerLine(&b, s, item, source, run)
+		k.ledgerLine(&b, s, run)
 	}
 	f.env.printf("%s", b.String())
 	return nil
@@ -99,13 +99,27 @@ func joinNonEmpty(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "  ")
 }
 
-func (f *traceFlags) origin(b *strings.Builder, s screen.Screen, item *v1alpha1.FleetMiniCluster, source *v1alpha1.GitSource) {
+// author of the commit of a revision, with what it says, as far as it is known.
+func (k *known) author(revision string) string {
+	c := k.context.Commits[revision]
+	if c == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%q by %s", c.Subject, orDash(c.Author))
+	if c.Time != nil {
+		text += ", " + age(k.now, *c.Time) + " ago"
+	}
+	return text
+}
+
+func (k *known) origin(b *strings.Builder, s screen.Screen) {
+	item, source := k.item, k.source
 	name := item.Labels[v1alpha1.LabelSource]
 	if name == "" {
 		step(b, "Origin", "created on the hub, not from Git")
 		return
 	}
-	step(b, "Commit", joinNonEmpty(orDash(item.Status.Revision), f.author(commitOf(source, item.Status.Revision))))
+	step(b, "Commit", joinNonEmpty(orDash(item.Status.Revision), k.author(item.Status.Revision)))
 	if source == nil {
 		step(b, "GitSource", orDash(name)+": not there, or you may not read it")
 	} else {
@@ -154,13 +168,16 @@ func (f *traceFlags) placed(b *strings.Builder, item *v1alpha1.FleetMiniCluster)
 	}
 }
 
-func (f *traceFlags) ledgerLine(b *strings.Builder, s screen.Screen, item *v1alpha1.FleetMiniCluster, source *v1alpha1.GitSource, run *v1alpha1.Run) {
+func (k *known) ledgerLine(b *strings.Builder, s screen.Screen, run *v1alpha1.Run) {
+	shown, was := k.run(run), ""
+	if shown.State == string(v1alpha1.StateUnknown) {
+		was = "was " + string(run.State) + " when last heard of"
+	}
 	step(b, "Member", orDash(run.Cluster))
-	step(b, "  Job", item.Name)
-	state, was := runState(item, run.Cluster, run.ID, run.State)
-	step(b, "  Run", joinNonEmpty(run.ID, s.Paint(s.State(state)), was, runTime(run, f.env)))
+	step(b, "  Job", k.item.Name)
+	step(b, "  Run", joinNonEmpty(run.ID, s.Paint(s.State(shown.State)), was, runTime(run, k.now)))
 	if run.Revision != "" {
-		step(b, "  Commit", joinNonEmpty(orDash(run.Revision), f.author(commitOf(source, run.Revision))))
+		step(b, "  Commit", joinNonEmpty(orDash(run.Revision), k.author(run.Revision)))
 	}
 	step(b, "", sanitize.Text(run.Message, sanitize.MaxMessage))
 	if e := run.Exit; e != nil {

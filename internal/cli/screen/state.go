@@ -30,7 +30,7 @@ var (
 var shapes = map[string]shape{
 	"Succeeded": good, "Ready": good, "Synced": good, "Healthy": good, "Same": good, "OK": good,
 	"Starting": active, "Running": active, "Stopping": active, "Progressing": active, "Deleting": active,
-	"Waiting": waiting, "Missing": waiting, "Connecting": waiting, "OutOfSync": waiting, "Blocked": waiting,
+	"Waiting": waiting, "Pending": waiting, "Missing": waiting, "Connecting": waiting, "OutOfSync": waiting, "Blocked": waiting,
 	"Failed": bad, "Cancelled": bad, "Invalid": bad, "Degraded": bad, "Different": bad, "Extra": bad, "NotReady": bad, "Replaced": bad,
 	"Suspended": paused, "Drained": paused, "Draining": paused, "Cordoned": paused, "Rejected": paused, "Denied": paused,
 	"Unknown": unknown, "Unreachable": unknown,

@@ -134,13 +134,13 @@ func authorize(s Settings, t http.RoundTripper) (http.RoundTripper, error) {
 	return rest.HTTPWrappersForConfig(c, t)
 }
 
-// Page is the address of a page of the dashboard: base/#/path….
+// Page is the address of a page of the dashboard: base/path….
 func Page(base *url.URL, path ...string) string {
 	escaped := make([]string, len(path))
 	for i, part := range path {
 		escaped[i] = url.PathEscape(part)
 	}
-	return strings.TrimRight(base.String(), "/") + "/#/" + strings.Join(escaped, "/")
+	return strings.TrimRight(base.String(), "/") + "/" + strings.Join(escaped, "/")
 }
 
 // maxProblem is how much of an answer is read that says what went wrong, in bytes.
