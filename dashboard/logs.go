@@ -109,7 +109,7 @@ func (l *logWriter) serve(ctx context.Context, log *live.Log) {
 	h.Set("Content-Type", "application/x-ndjson")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
-	_ = l.control.SetReadDeadline(time.Time{}) // that of requests would end the stream; not every writer has one
+	lift(l.control)
 	l.buffer = bufio.NewWriterSize(l.w, 32<<10)
 	l.w.WriteHeader(http.StatusOK)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -171,14 +171,19 @@ func (l *logWriter) Tell(line live.LogLine) error {
 	if err != nil {
 		return err
 	}
-	l.allow()
-	_, err = l.buffer.Write(append(raw, '\n'))
+	raw = append(raw, '\n')
+	if len(raw) <= l.buffer.Available() {
+		_, err = l.buffer.Write(raw)
+		return err
+	}
+	defer l.allow()()
+	_, err = l.buffer.Write(raw)
 	return err
 }
 
 // Flush implements live.Sink.
 func (l *logWriter) Flush() error {
-	l.allow()
+	defer l.allow()()
 	if err := l.buffer.Flush(); err != nil {
 		return err
 	}
@@ -188,5 +193,9 @@ func (l *logWriter) Flush() error {
 	return nil
 }
 
-// allow gives the client its time to read what is sent next.
-func (l *logWriter) allow() { _ = l.control.SetWriteDeadline(l.o.Now().Add(l.o.Stream.WriteTimeout)) } // not every writer has one
+// allow gives the client its time to read what is sent next, until the function that it returns is called: over HTTP/2 a
+// deadline ends the stream although nothing waits to be sent. Not every writer has one.
+func (l *logWriter) allow() (sent func()) {
+	_ = l.control.SetWriteDeadline(l.o.Now().Add(l.o.Stream.WriteTimeout))
+	return func() { _ = l.control.SetWriteDeadline(time.Time{}) }
+}

@@ -144,7 +144,7 @@ func (c *connection) serve(ctx context.Context, after string) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
-	_ = c.control.SetReadDeadline(time.Time{}) // that of requests would end the stream; not every writer has one
+	lift(c.control)
 	if !c.hello(after) {
 		return
 	}
@@ -286,5 +286,15 @@ func (c *connection) write(event []byte) bool {
 	if _, err := c.w.Write(event); err != nil {
 		return false
 	}
-	return c.control.Flush() == nil
+	if c.control.Flush() != nil {
+		return false
+	}
+	_ = c.control.SetWriteDeadline(time.Time{}) // over HTTP/2 it would end the stream although nothing waits to be sent
+	return true
+}
+
+// lift takes away the times that a request may take, which would end a stream. Not every writer has them.
+func lift(control *http.ResponseController) {
+	_ = control.SetReadDeadline(time.Time{})
+	_ = control.SetWriteDeadline(time.Time{})
 }
