@@ -39,7 +39,9 @@ func (s *Server) tree(ctx context.Context, r *reader, _ string, in *MiniClusterP
 	if err != nil {
 		return nil, err
 	}
-	t := view.TreeInput{Object: e.Object, State: v1alpha1.State(e.Row.State), Members: s.live.Pods(ctx, e.Object), Sees: r.sees()}
+	t := view.TreeInput{
+		Object: e.Object, State: v1alpha1.State(e.Row.State), Members: s.live.Pods(ctx, e.Object), Stale: s.store.Contexts(nil)(e).Stale, Sees: r.sees(),
+	}
 	if source := e.Object.Labels[v1alpha1.LabelSource]; source != "" && r.sources.Has(in.Namespace) {
 		t.Source = s.store.Source(store.Key{Namespace: in.Namespace, Name: source})
 	}

@@ -28,6 +28,8 @@ type TreeInput struct {
 	Source *v1alpha1.GitSource
 	// Members are what members have been asked, by name.
 	Members map[string]MemberPods
+	// Stale are the members that cannot be reached, by name: the status of the object may not say so yet.
+	Stale map[string]Stale
 	// Sees says whose names may be told.
 	Sees Sees
 }
@@ -119,9 +121,26 @@ func (in *TreeInput) miniCluster() TreeNode {
 		n.State, n.Since = string(v1alpha1.StateDeleting), moment(f.DeletionTimestamp)
 	}
 	for i := range f.Status.Clusters {
-		n.Children = append(n.Children, in.member(&f.Status.Clusters[i]))
+		n.Children = append(n.Children, in.member(in.known(f.Status.Clusters[i])))
 	}
 	return in.rejected(n)
+}
+
+// known is the line of a member as far as it is known: of one that cannot be reached nothing is, though the line was
+// made before that was found out.
+func (in *TreeInput) known(c v1alpha1.ClusterStatus) *v1alpha1.ClusterStatus {
+	stale, ok := in.Stale[c.Name]
+	if !ok {
+		return &c
+	}
+	c.Sync = v1alpha1.SyncUnknown
+	if stale.Since != nil {
+		c.LastHeardTime = &metav1.Time{Time: *stale.Since}
+	}
+	if run := runOf(in.Object, c.Run); run == nil || !run.State.Ended() {
+		c.Message = stale.Message
+	}
+	return &c
 }
 
 // rejected adds the members that were not chosen: those without room first.
@@ -218,9 +237,14 @@ func (in *TreeInput) job(c *v1alpha1.ClusterStatus, run *v1alpha1.Run, asked Mem
 }
 
 // pods are the pods of a run: each, or how many there are in each state. Where the member was not asked, what was last seen
-// of them counts; where it cannot be reached, nothing is known of what is live.
+// of them counts; where it cannot be reached, or does not answer, nothing is known of what is live.
 func (in *TreeInput) pods(id string, c *v1alpha1.ClusterStatus, run *v1alpha1.Run, asked MemberPods) []TreeNode {
+	lastSeenReady := strings.Replace(podsReady(c), " are ", " were ", 1) + " when they were last seen"
 	switch {
+	case c.Sync == v1alpha1.SyncUnknown && !run.State.Ended():
+		return folded(id, map[corev1.PodPhase]int32{corev1.PodUnknown: c.Pods.Desired}, moment(c.LastHeardTime), lastSeenReady)
+	case !asked.Known && asked.Error != "" && !run.State.Ended():
+		return folded(id, map[corev1.PodPhase]int32{corev1.PodUnknown: c.Pods.Desired}, nil, in.line(asked.Error+"; "+lastSeenReady))
 	case asked.Known && len(asked.Pods) <= maxPodNodes && (len(asked.Pods) > 0 || !run.State.Ended()):
 		out := make([]TreeNode, 0, len(asked.Pods))
 		for i := range asked.Pods {
@@ -229,9 +253,6 @@ func (in *TreeInput) pods(id string, c *v1alpha1.ClusterStatus, run *v1alpha1.Ru
 		return out
 	case asked.Known && len(asked.Pods) > maxPodNodes && len(asked.Pods) >= int(c.Pods.Desired):
 		return folded(id, counted(asked.Pods), nil, "")
-	case c.Sync == v1alpha1.SyncUnknown && !run.State.Ended():
-		return folded(id, map[corev1.PodPhase]int32{corev1.PodUnknown: c.Pods.Desired}, moment(c.LastHeardTime),
-			strings.Replace(podsReady(c), " are ", " were ", 1)+" when they were last seen")
 	default:
 		return folded(id, lastSeen(c, run), moment(c.LastHeardTime), in.line(asked.Error))
 	}

@@ -107,7 +107,15 @@ func TestTree(t *testing.T) {
 		},
 		"a member that does not answer": {
 			view.TreeInput{Object: runs, Source: source, Members: map[string]view.MemberPods{"alpine": {Error: "the member did not answer in time"}}},
-			tops + under + "          Pods 4 pods Running the member did not answer in time\n",
+			tops + under + "          Pods 4 pods Unknown the member did not answer in time; 4 of 4 pods were ready when they were last seen\n",
+		},
+		"a member that cannot be reached, which the status does not say yet": {
+			view.TreeInput{
+				Object: object(rollup.Input{Members: []rollup.Member{member(v1alpha1.RunRunning, running)}}), State: v1alpha1.StateUnknown,
+				Stale:   map[string]view.Stale{"alpine": {Member: "alpine", Since: &noon, Message: "no answer"}},
+				Members: map[string]view.MemberPods{"alpine": {Known: true, Pods: []corev1.Pod{podAt(0, corev1.PodRunning)}}},
+			},
+			"MiniCluster lammps Unknown 4/4 pods\n  Member alpine Unknown no answer (stale)\n    Job lammps Unknown run 00000000aa, 4 of 4 pods ready (stale)\n      Pods 4 pods Unknown 4 of 4 pods were ready when they were last seen (stale)\n",
 		},
 		"a member that is away": {
 			view.TreeInput{Object: away},
