@@ -140,7 +140,8 @@ function Name({ node, cluster }: { node: TreeNode; cluster: MiniCluster }) {
 
 function Facts({ cluster }: { cluster: MiniCluster }) {
   const labels = Object.entries(cluster.labels);
-  const bad = cluster.conditions.filter((c) => c.status !== "True" && c.message);
+  // Those that speak of something wrong: some do when they are true, the others when they are not.
+  const bad = cluster.conditions.filter((c) => c.message && (["Failed", "Stalled"].includes(c.type) ? c.status === "True" : ["Ready", "Healthy"].includes(c.type) && c.status !== "True"));
   return (
     <aside class="facts-side" aria-label="What was asked for">
       <h2>Asked for</h2>
