@@ -30,8 +30,8 @@ import (
 	"github.com/minifleet/minifleet/hack/lab"
 )
 
-// browserTimeout is for all specs of the browser together.
-const browserTimeout = 6 * time.Minute
+// browserTimeout is for all specs of the browser together: they take about two minutes where nothing else runs.
+const browserTimeout = 10 * time.Minute
 
 // chromium is where the browser is, or empty. CHROMIUM names it where it is elsewhere.
 func chromium() string {

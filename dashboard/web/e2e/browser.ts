@@ -164,9 +164,9 @@ export async function views(page: Page): Promise<Record<string, string>> {
 }
 
 /** unavailable are the problems of a page for people who use it otherwise than most: axe's, and a page wider than the screen. */
-export async function unavailable(page: Page): Promise<string[]> {
+async function unavailable(page: Page, rules: RunOptions["runOnly"]): Promise<string[]> {
   await page.evaluate(axe);
-  const options: RunOptions = { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], resultTypes: ["violations"] };
+  const options: RunOptions = { runOnly: rules ?? [], resultTypes: ["violations"] };
   const { violations } = await page.evaluate((o) => (window as unknown as { axe: { run: (of: Document, options: RunOptions) => Promise<AxeResults> } }).axe.run(document, o), options);
   const found = violations.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => `${n.target.join(" ")} ${n.any[0]?.message ?? n.failureSummary ?? ""}`).join(" | ")}`);
   const wider = await widerThanScreen(page);
@@ -183,17 +183,20 @@ export function widerThanScreen(page: Page): Promise<string> {
   });
 }
 
-/** Which sizes and colours a page is examined in. */
-const appearances = [[1440, "light"], [1440, "dark"], [360, "dark"], [360, "light"]] as const;
+const all = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+const contrast = { type: "rule", values: ["color-contrast"] } as const;
+
+/** Which sizes and colours a page is examined in, and by which rules: other colours are no other structure. */
+const appearances = [[1440, "light", all], [1440, "dark", contrast], [360, "dark", contrast], [360, "light", all]] as const;
 
 /** examine the page as it is, in light and dark, wide and narrow, and keep pictures of it. */
 export async function examine({ page }: Visit, name: string): Promise<void> {
   mkdirSync(shots, { recursive: true });
   const found: string[] = [];
-  for (const [width, colours] of appearances) {
+  for (const [width, colours, rules] of appearances) {
     await page.setViewportSize({ width, height: width < 500 ? 740 : 900 });
     await page.emulateMedia({ colorScheme: colours });
-    found.push(...(await unavailable(page)).map((problem) => `${name}, ${width} px, ${colours}: ${problem}`));
+    found.push(...(await unavailable(page, rules as RunOptions["runOnly"])).map((problem) => `${name}, ${width} px, ${colours}: ${problem}`));
     await page.screenshot({ path: join(shots, `${name}-${width}-${colours}.png`) });
   }
   await page.setViewportSize({ width: 1440, height: 900 });

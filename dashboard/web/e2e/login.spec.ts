@@ -37,3 +37,14 @@ spec("logging out ends the session on the server", null, async (visit) => {
   await page.goto("/");
   await page.getByLabel("Token").waitFor();
 });
+
+spec("a server with another version by now is no blank page", "reader", async (visit) => {
+  const { page } = visit;
+  visit.expected.push(/status of 404 .*\/assets\//);
+  await page.route("**/assets/**", (route) => route.fulfill({ status: 404 }));
+  await page.getByRole("button", { name: "Log out" }).click();
+  await page.getByRole("heading", { name: "This part of the page could not be loaded" }).waitFor();
+  await page.unroute("**/assets/**");
+  await page.getByRole("button", { name: "Load the page again" }).click();
+  await page.getByLabel("Token").waitFor();
+});
