@@ -232,6 +232,11 @@ bench-fleet: build bin/testcluster ## Measure the whole system against bare loop
 	go build -C hack/bench -o $(BIN)/bench .
 	bin/bench $(BENCH)
 
+.PHONY: bench-dashboard
+bench-dashboard: web bin/testcluster ## Measure the dashboard with 2,000 and 10,000 MiniClusters, in Chromium too: minutes.
+	go build -C hack/bench -o $(BIN)/bench .
+	bin/bench -n 0 -rows list,page,frames,push,tabs $(BENCH)
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME.
 	@targets=$$(git grep --untracked -oE '^func Fuzz[A-Za-z0-9_]+' -- '*_test.go') || { echo "there are no fuzz targets"; exit 0; }; \

@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -38,12 +39,33 @@ type options struct {
 	idleFor          time.Duration
 	doubles          int
 	strangers        int
+	sizes            sizes
+	tabsFor          time.Duration
+}
+
+// sizes are numbers of MiniClusters, ascending: a flag.
+type sizes []int
+
+func (s *sizes) String() string {
+	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint([]int(*s))), ","), "[]")
+}
+
+func (s *sizes) Set(text string) error {
+	*s = nil
+	for field := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(field)
+		if err != nil || n <= few || len(*s) > 0 && n <= (*s)[len(*s)-1] {
+			return fmt.Errorf("%q: ascending numbers above %d are needed", text, few)
+		}
+		*s = append(*s, n)
+	}
+	return nil
 }
 
 // rows are what is measured where nothing is said, and all that can be.
 const (
 	defaultRows = "single,idle,restart"
-	allRows     = defaultRows + "," + restingRows
+	allRows     = defaultRows + "," + restingRows + "," + dashboardRows
 )
 
 // has says whether one of some rows is to be measured.
@@ -63,8 +85,8 @@ func (o *options) valid() bool {
 }
 
 func main() {
-	var o options
-	flag.IntVar(&o.n, "n", 200, "how many MiniClusters at once; 0: only the rows of a resting fleet")
+	o := options{sizes: sizes{2000, 10000}}
+	flag.IntVar(&o.n, "n", 200, "how many MiniClusters at once; 0: only the rows of a resting fleet, and of the dashboard")
 	flag.IntVar(&o.runs, "runs", 5, "how often each measurement is repeated")
 	flag.IntVar(&o.singles, "singles", 30, "how many single MiniClusters are pushed")
 	flag.StringVar(&o.output, "o", "table", "output: table or json")
@@ -76,6 +98,8 @@ func main() {
 	flag.DurationVar(&o.idleFor, "idle-for", 15*time.Minute, "how long the requests of a resting fleet are counted; watches are renewed every 5 to 10 minutes")
 	flag.IntVar(&o.doubles, "doubles", 20, "how many more members the memory for each is measured with")
 	flag.IntVar(&o.strangers, "strangers", 10000, "how many objects of each kind of others a member gets while memory is measured")
+	flag.Var(&o.sizes, "sizes", "how many MiniClusters the dashboard shows, one number after the other")
+	flag.DurationVar(&o.tabsFor, "tabs-for", time.Minute, "how long the requests of idle tabs are counted")
 	flag.Parse()
 	if flag.NArg() > 0 || !o.valid() {
 		flag.Usage()
@@ -103,7 +127,7 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	if o.binary == "" {
 		o.binary = filepath.Join(root, "bin", "minifleet")
 	}
-	if _, err := os.Stat(o.binary); err != nil {
+	if _, err := os.Stat(o.binary); err != nil && (o.n > 0 || o.has(restingRows)) {
 		return fmt.Errorf("build it first, with `make build bin/testcluster`: %w", err)
 	}
 	dir := o.keep
@@ -124,6 +148,12 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 		b := &resting{bench: &bench{fleet: &fleet{options: o, dir: filepath.Join(dir, "resting"), say: say, nodes: true}, report: r}}
 		if err := b.with(ctx, root, b.all); err != nil {
 			return err
+		}
+	}
+	if o.has(dashboardRows) {
+		d := &dashboards{fleet: &fleet{options: o, dir: filepath.Join(dir, "dashboard"), say: say}, report: r}
+		if err := d.with(ctx, root); err != nil {
+			return errors.Join(err, r.write(out, o.output)) // what has been measured until then
 		}
 	}
 	return r.write(out, o.output)

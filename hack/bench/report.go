@@ -268,10 +268,15 @@ func (r *report) write(out io.Writer, format string) error {
 
 func (r *report) writeRows(out io.Writer) {
 	fmt.Fprintln(out, "MEASURE\t\tFLOOR\t\tRATIO")
-	for _, row := range r.Rows {
+	for i := range r.Rows {
+		row := &r.Rows[i]
 		what, unit := row.What, row.Unit
 		if row.Statistic != "" {
 			what, unit = what+", "+row.Statistic, "ms"
+		}
+		if row.Floor == "" {
+			fmt.Fprintf(out, "%s\t%.1f %s\n", what, row.Value, unit)
+			continue
 		}
 		fmt.Fprintf(out, "%s\t%.1f %s\t%s\t%.1f\t%.2f\n", what, row.Value, unit, row.Floor, row.FloorAt, row.Ratio)
 	}
@@ -281,6 +286,9 @@ func (r *report) writeRows(out io.Writer) {
 	}
 	for _, what := range slices.Sorted(maps.Keys(r.RestartWrites)) {
 		fmt.Fprintf(out, "  in all restarts, %s\t%d\n", what, r.RestartWrites[what])
+	}
+	if len(r.Memory) == 0 {
+		return
 	}
 	fmt.Fprintln(out, "\nCONTROLLER WITH\tRSS MiB\tHEAP IN USE MiB\tLIVE MiB\tGOROUTINES")
 	for _, w := range r.Memory {
