@@ -148,9 +148,8 @@ func (d *dashboards) shown(_ context.Context, isFloor bool) error {
 
 // assets reports the files of the page, as they are sent.
 func (d *dashboards) assets(context.Context) error {
-	views := []string{`a[href="/grid"]`, `a[href="/timeline"]`, `a[href="/queue"]`, `a[href="/members"]`, `a[href="/sources"]`, ".fleet-rows .c-name a"}
 	sizes := map[string]float64{}
-	if err := d.browser.do(&sizes, "assets", "views", views); err != nil {
+	if err := d.browser.do(&sizes, "assets"); err != nil {
 		return err
 	}
 	for _, view := range slices.Sorted(maps.Keys(sizes)) {

@@ -253,7 +253,10 @@ func (r *report) write(out io.Writer, format string) error {
 		return encoder.Encode(r)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "%d MiniClusters, %d members, %d runs, %d CPUs\n\n", r.MiniClusters, r.Members, r.Runs, r.CPUs)
+	if r.MiniClusters > 0 {
+		fmt.Fprintf(table, "%d MiniClusters, %d members, %d runs, ", r.MiniClusters, r.Members, r.Runs)
+	}
+	fmt.Fprintf(table, "%d CPUs\n\n", r.CPUs)
 	r.writeRows(table)
 	r.writeRequests(table)
 	for _, name := range slices.Sorted(maps.Keys(r.Stages)) {
@@ -280,7 +283,9 @@ func (r *report) writeRows(out io.Writer) {
 		}
 		fmt.Fprintf(out, "%s\t%.1f %s\t%s\t%.1f\t%.2f\n", what, row.Value, unit, row.Floor, row.FloorAt, row.Ratio)
 	}
-	fmt.Fprintln(out, "\nCOUNT\tMOST")
+	if len(r.Counts) > 0 {
+		fmt.Fprintln(out, "\nCOUNT\tMOST")
+	}
 	for _, row := range r.Counts {
 		fmt.Fprintf(out, "%s\t%g\n", row.What, row.Value)
 	}

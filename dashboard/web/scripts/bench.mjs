@@ -96,8 +96,10 @@ const commands = {
     return page.evaluate((n) => window.seen[n], String(number));
   },
   /** assets: bytes of the files of the first view, and of those that each further one reads. */
-  async assets({ views }) {
+  async assets() {
     const out = {};
+    const views = await page.locator("nav a[href]").evaluateAll((links) => links.map((link) => link.getAttribute("href")).filter((href) => href !== "/").map((href) => `nav a[href="${href}"]`));
+    views.push(".fleet-rows .c-name a");
     for (const view of views) {
       const tab = await open({ uncached: true });
       await tab.waitForLoadState("networkidle", { timeout: 2_000 }).catch(() => undefined); // the stream stays open
