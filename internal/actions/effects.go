@@ -198,8 +198,14 @@ func EffectScale(f *v1alpha1.FleetMiniCluster, size int32) (string, error) {
 	switch {
 	case size == now:
 		return fmt.Sprintf("nothing: the size is %d already", size), nil
+	case len(LiveRuns(f)) == 0:
+		text = fmt.Sprintf("gives the next run %d pods on each member, not %d; none is live now, and none begins because of this", size, now)
+	case size == now+1:
+		text = fmt.Sprintf("adds 1 pod on each member (%d, not %d) as soon as it has room; what runs goes on", size, now)
 	case size > now:
 		text = fmt.Sprintf("adds %d pods on each member (%d, not %d) as soon as they have room; what runs goes on", size-now, size, now)
+	case size == now-1:
+		text = fmt.Sprintf("stops the last pod on each member (%d, not %d), with whatever runs on it", size, now)
 	default:
 		text = fmt.Sprintf("stops the last %d pods on each member (%d, not %d), with whatever runs on them", now-size, size, now)
 	}
