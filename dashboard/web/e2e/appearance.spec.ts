@@ -19,7 +19,7 @@ spec("the page of a MiniCluster is available to all", "admin", async (visit) => 
   await examine(visit, "minicluster-cancel");
   await page.keyboard.press("Escape");
   await release("examined", "alpine");
-}, { timeout: 150_000 });
+}, { timeout: 240_000 });
 
 spec("dialogs are available to all", "admin", async (visit) => {
   const { page } = visit;
@@ -35,7 +35,7 @@ spec("dialogs are available to all", "admin", async (visit) => {
   await page.getByRole("button", { name: "Menu" }).click();
   await page.getByRole("dialog", { name: "Menu" }).waitFor();
   await examine(visit, "menu");
-}, { timeout: 120_000 });
+}, { timeout: 240_000 });
 
 spec("logging in is available to all", null, async (visit) => {
   const { page } = visit;
@@ -68,7 +68,7 @@ spec("views are available to all when there is nothing to show", null, async (vi
   await examine(visit, "minicluster-absent");
   await shown(page, "/nowhere");
   await examine(visit, "no-such-page");
-}, { timeout: 150_000 });
+}, { timeout: 240_000 });
 
 spec("views are available to all when the server fails", "admin", async (visit) => {
   const { page } = visit;
@@ -82,4 +82,4 @@ spec("views are available to all when the server fails", "admin", async (visit) 
     await page.getByRole("alert").getByText("The cache of the hub is not there.").first().waitFor();
     await examine(visit, `${name}-error`);
   }
-}, { timeout: 120_000 });
+}, { timeout: 240_000 });

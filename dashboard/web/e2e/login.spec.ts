@@ -38,13 +38,14 @@ spec("logging out ends the session on the server", null, async (visit) => {
   await page.getByLabel("Token").waitFor();
 });
 
-spec("a server with another version by now is no blank page", "reader", async (visit) => {
+spec("code that the server does not have any more is said to be missing", "writer", async (visit) => {
   const { page } = visit;
   visit.expected.push(/status of 404 .*\/assets\//);
   await page.route("**/assets/**", (route) => route.fulfill({ status: 404 }));
-  await page.getByRole("button", { name: "Log out" }).click();
+  await page.getByRole("button", { name: "Start a run" }).click();
   await page.getByRole("heading", { name: "This part of the page could not be loaded" }).waitFor();
   await page.unroute("**/assets/**");
   await page.getByRole("button", { name: "Load the page again" }).click();
-  await page.getByLabel("Token").waitFor();
+  await page.getByRole("button", { name: "Start a run" }).click();
+  await page.getByRole("dialog", { name: "Start a run" }).waitFor();
 });

@@ -108,7 +108,7 @@ spec("views are available to all when they are full", "admin", async (visit) => 
     await shown(page, path);
     await examine(visit, name);
   }
-}, { timeout: 180_000 });
+}, { timeout: 240_000 });
 
 spec("what waits for room begins once there is some", "admin", async ({ page }) => {
   await furnish(page);
