@@ -91,7 +91,7 @@ var _ = Describe("Dashboard", func() {
 			GinkgoWriter.Println(scanner.Text())
 		}
 		if err := cmd.Wait(); err != nil {
-			AddReportEntry("output of the browser's specs", fmt.Sprint(lines))
+			AddReportEntry("output of the browser's specs", strings.Join(lines, "\n"))
 			Fail("the browser's specs have failed: " + err.Error())
 		}
 	}, NodeTimeout(browserTimeout))

@@ -33,7 +33,7 @@ spec("of a member that hangs nothing stale is shown as if it were new, and all e
     visit.expected.push(/\/api\/v1\//);
     await examine(visit, "minicluster-stale");
     await page.goto("/");
-    await page.getByText("No news").waitFor();
+    await page.getByRole("status").filter({ hasText: "No news" }).waitFor();
     await examine(visit, "fleet-stale");
   } finally {
     await member("cinder", "resume");
