@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -220,7 +221,7 @@ func (s *Server) member(ctx context.Context, r *reader, cursor string, in *Membe
 	count := view.CountOnMembers(visible)[m.Name]
 	others := view.CountOnMembers(s.store.MiniClusters(nil))[m.Name].Live - count.Live
 	room, problem := s.room(m.Name)
-	out := view.MemberDetailOf(view.MemberOf(m, count.Live, count.Waiting, r.sees()), m, room.Nodes, others > 0, r.sees())
+	out := view.MemberDetailOf(view.MemberOf(m, count.Live, count.Waiting, r.sees()), m, room.Nodes, s.usedByOthers(r, m.Name), r.sees())
 	out.NodesError, out.Cursor = problem, cursor
 	out.Runs = view.LiveRuns(visible, m.Name, s.store.Contexts(r.sees()))
 	if s.o.Queue != nil {
@@ -233,6 +234,14 @@ func (s *Server) member(ctx context.Context, r *reader, cursor string, in *Membe
 		return nil, err
 	}
 	return &out, nil
+}
+
+// usedByOthers says whether a member has, or has had, something of a FleetMiniCluster that the reader may not see: also what
+// has ended may be named where a member is drained or removed.
+func (s *Server) usedByOthers(r *reader, member string) bool {
+	return slices.ContainsFunc(s.store.MiniClusters(nil), func(e *view.Entry) bool {
+		return !r.miniClusters.Has(e.Row.Namespace) && slices.Contains(e.Row.Members, member)
+	})
 }
 
 // waitsSince is since when a FleetMiniCluster waits.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/view"
@@ -229,4 +230,19 @@ func TestReadsWhileThingsChange(t *testing.T) {
 	}
 	close(stop)
 	<-done
+}
+
+// What waits for the removal of what runs have left names whose it is, though none is live.
+func TestMemberThatIsRemoved(t *testing.T) {
+	m := lost(memberCluster("alpine"), time.Minute)
+	m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionDrained, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDrained,
+		Message: "no run of MiniFleet is live there; the deletion waits for it to remove what is left there of chemistry/secret",
+	})
+	for name, want := range map[string]bool{"physics": false, "chemistry": true} {
+		s := newServer(&fakeAccess{namespaces: scope{name}, members: true}, m, succeeded(fleetMiniCluster("chemistry", "secret", "alpine")))
+		if w := request(s, "/members/alpine"); w.Code != http.StatusOK || strings.Contains(w.Body.String(), "chemistry/secret") != want {
+			t.Errorf("to who sees %s: %d %s", name, w.Code, w.Body)
+		}
+	}
 }

@@ -74,8 +74,8 @@ func taintsOf(taints []v1alpha1.Taint) []Taint {
 	return out
 }
 
-// MemberDetailOf is a member with its nodes. Others says that runs are live there that the reader may not see: then what
-// the hub says of live runs is not told, for it names them.
+// MemberDetailOf is a member with its nodes. Others says that something is there, or was, that the reader may not see: then
+// what the hub says of runs and of what they leave is not told, for it names them.
 func MemberDetailOf(m Member, of *v1alpha1.MemberCluster, nodes []fleet.Node, others bool, sees Sees) MemberDetail {
 	c := Context{Sees: sees}
 	out := MemberDetail{
