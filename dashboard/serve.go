@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,6 +18,7 @@ import (
 const (
 	headerTimeout   = 10 * time.Second
 	bodyTimeout     = 30 * time.Second
+	answerTimeout   = time.Minute
 	idleTimeout     = 2 * time.Minute
 	shutdownTimeout = 5 * time.Second
 	maxHeaderBytes  = 64 << 10
@@ -36,6 +38,8 @@ type Listener struct {
 	// Announce has the leader's address published, until the context ends. It is nil where there is nobody to tell.
 	Announce func(context.Context)
 	Log      logr.Logger
+
+	answerTimeout time.Duration // another one than answerTimeout
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -73,7 +77,8 @@ func (l *Listener) Start(ctx context.Context) error {
 func (l *Listener) serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler: l.Handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes, // no WriteTimeout: streams are open for long, and have deadlines of their own
+		// Streams are open for longer, and have deadlines of their own.
+		WriteTimeout: cmp.Or(l.answerTimeout, answerTimeout), MaxHeaderBytes: maxHeaderBytes,
 	}
 	if l.Stopping != nil {
 		server.RegisterOnShutdown(l.Stopping)
