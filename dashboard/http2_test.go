@@ -12,7 +12,7 @@ import (
 )
 
 // overHTTP2 begins to read an answer of a server with TLS.
-func overHTTP2(t *testing.T, s *Server, path string) *http.Response {
+func overHTTP2(t *testing.T, s *Server, path string) io.Reader {
 	t.Helper()
 	web := httptest.NewUnstartedServer(s.Handler())
 	web.EnableHTTP2 = true
@@ -32,7 +32,7 @@ func overHTTP2(t *testing.T, s *Server, path string) *http.Response {
 	if res.ProtoMajor != 2 || res.StatusCode != http.StatusOK {
 		t.Fatal(res.Proto, res.Status)
 	}
-	return res
+	return res.Body
 }
 
 // awaitLine reads until a line begins so.
@@ -50,10 +50,10 @@ func awaitLine(t *testing.T, from io.Reader, prefix string) {
 // Over HTTP/2 a deadline for writing ends a stream also where nothing waits to be sent.
 func TestIdleStreamOverHTTP2(t *testing.T) {
 	s, _ := streamServer(t, &fakeAccess{namespaces: scope{"physics"}}, nil)
-	res := overHTTP2(t, s, "/stream")
+	answer := overHTTP2(t, s, "/stream")
 	time.Sleep(3 * s.o.Stream.WriteTimeout)
 	s.store.SetMiniCluster(fleetMiniCluster("physics", "a", "alpine"))
-	awaitLine(t, res.Body, "event: change")
+	awaitLine(t, answer, "event: change")
 }
 
 func TestIdleLogOverHTTP2(t *testing.T) {
@@ -62,9 +62,9 @@ func TestIdleLogOverHTTP2(t *testing.T) {
 	s.o.Now, s.o.Stream.WriteTimeout = time.Now, 300*time.Millisecond
 	t.Cleanup(func() { _ = out.Close() })
 	go func() { _, _ = io.WriteString(out, "2026-03-04T12:00:00.5Z first\n") }()
-	res := overHTTP2(t, s, logsOf+"?follow=true")
-	awaitLine(t, res.Body, `{"time":"2026-03-04T12:00:00.5Z"`)
+	answer := overHTTP2(t, s, logsOf+"?follow=true")
+	awaitLine(t, answer, `{"time":"2026-03-04T12:00:00.5Z"`)
 	time.Sleep(3 * s.o.Stream.WriteTimeout)
 	go func() { _, _ = io.WriteString(out, "2026-03-04T12:00:01.5Z second\n") }()
-	awaitLine(t, res.Body, `{"time":"2026-03-04T12:00:01.5Z"`)
+	awaitLine(t, answer, `{"time":"2026-03-04T12:00:01.5Z"`)
 }

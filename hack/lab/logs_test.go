@@ -41,8 +41,10 @@ func TestLogs(t *testing.T) {
 	if err := member.WriteLog("one more line"); err != nil {
 		t.Fatal(err)
 	}
-	if !followed.Scan() || !followed.Scan() || followed.Text() != "one more line" {
-		t.Errorf("followed %q, error %v", followed.Text(), followed.Err())
+	for _, want := range []string{"hello from the pod", "one more line"} {
+		if !followed.Scan() || followed.Text() != want {
+			t.Errorf("followed %q, want %q, error %v", followed.Text(), want, followed.Err())
+		}
 	}
 	if err := member.WritePreviousLog("before the restart"); err != nil {
 		t.Fatal(err)

@@ -111,8 +111,8 @@ func (h *hubFlags) completeMiniClusters(most int) completion {
 	})
 }
 
-func (h *hubFlags) completeSources(most int) completion {
-	return h.complete(most, func(ctx context.Context, hub *hubClient) ([]string, error) {
+func (h *hubFlags) completeSources() completion {
+	return h.complete(1, func(ctx context.Context, hub *hubClient) ([]string, error) {
 		var list v1alpha1.GitSourceList
 		err := hub.client.List(ctx, &list, client.InNamespace(hub.namespace))
 		return namesOf(list.Items, func(s *v1alpha1.GitSource) string { return s.Name }), err

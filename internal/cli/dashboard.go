@@ -22,7 +22,7 @@ func (d *dashboardFlags) add(cmd *cobra.Command) {
 
 // errNoServer says how to find a dashboard.
 var errNoServer = errors.New("--server: give the address of the dashboard, or set MINIFLEET_SERVER; " +
-	"without one, forward a port: kubectl -n minifleet-system port-forward svc/minifleet-dashboard 8443:443, " +
+	"without one, forward a port: kubectl -n minifleet-system port-forward deployment/minifleet-controller-manager 8443, " +
 	"and --server https://localhost:8443 --server-ca FILE, with the certificate of the dashboard in FILE")
 
 func (d *dashboardFlags) base(env *environment) (*url.URL, error) {

@@ -97,7 +97,7 @@ func (f *openFlags) completePages(cmd *cobra.Command, args []string, text string
 	case strings.HasPrefix(text, "member/"):
 		offer, prefix = f.completeMembers(1), "member/"
 	case strings.HasPrefix(text, "source/"):
-		offer, prefix = f.completeSources(1), "source/"
+		offer, prefix = f.completeSources(), "source/"
 	}
 	found, directive := offer(cmd, args, text)
 	for i := range found {

@@ -161,7 +161,7 @@ func newSourceGet(env *environment) *cobra.Command {
 		Short:             "Show a GitSource: its commits, and what is wrong in its files",
 		Example:           "  minifleet source get fleet",
 		Args:              names(1, 1, "a GitSource"),
-		ValidArgsFunction: f.completeSources(1),
+		ValidArgsFunction: f.completeSources(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.output.check(); err != nil {
 				return err
@@ -242,7 +242,7 @@ func newSourceReconcile(env *environment) *cobra.Command {
 		Short:             "Have the hub read a repository now, and wait until it has",
 		Example:           "  minifleet source reconcile fleet",
 		Args:              names(1, 1, "a GitSource"),
-		ValidArgsFunction: f.completeSources(1),
+		ValidArgsFunction: f.completeSources(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, func(ctx context.Context, hub *hubClient) (*v1alpha1.GitSource, error) {
 				return f.source(ctx, hub, args[0])
@@ -269,7 +269,7 @@ func newApproval(env *environment, a approval) *cobra.Command {
 			"revision is applied by then.",
 		Example:           "  minifleet source " + a.name + " fleet\n  minifleet source " + a.name + " fleet main@1a2b3c4",
 		Args:              counted(1, 2, "a GitSource"),
-		ValidArgsFunction: f.completeSources(1),
+		ValidArgsFunction: f.completeSources(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.output.check(); err != nil {
 				return err
