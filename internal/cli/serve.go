@@ -37,7 +37,11 @@ func (f *servingFlags) serve(mgr *controllers.Manager, cfg *rest.Config, namespa
 	if err != nil {
 		return invalid{err}
 	}
-	who, err := auth.New(auth.Options{Reviews: auth.ReviewsOf(hub), Now: time.Now, Log: log, OIDC: issuer})
+	proxies, err := f.proxies()
+	if err != nil {
+		return invalid{err}
+	}
+	who, err := auth.New(auth.Options{Reviews: auth.ReviewsOf(hub), Now: time.Now, Log: log, OIDC: issuer, TrustedProxies: proxies})
 	if err != nil {
 		return err
 	}

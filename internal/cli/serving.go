@@ -17,6 +17,7 @@ type servingFlags struct {
 	plainHTTP, writes          bool
 	url                        string
 	endpointSlice, podIP       string
+	trustedProxies             []string
 	oidc                       oidcFlags
 }
 
@@ -34,6 +35,7 @@ func (f *servingFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.url, "dashboard-url", "", "URL by which browsers reach the dashboard, https://HOST[:PORT]; needed for a login with OpenID Connect")
 	flags.StringVar(&f.endpointSlice, "dashboard-endpoint-slice", "", "EndpointSlice, and Service that selects no pods, in the controller's namespace that are to lead to the leader")
 	flags.StringVar(&f.podIP, "dashboard-pod-ip", "", "address of this replica for --dashboard-endpoint-slice")
+	flags.StringSliceVar(&f.trustedProxies, "dashboard-trusted-proxies", nil, "addresses or ranges (CIDR) of proxies whose X-Forwarded-For is believed; without them all who come through a proxy share one limit of requests")
 	flags.StringVar(&f.oidc.issuer, "dashboard-oidc-issuer", "", "URL of an OpenID Connect issuer that the hub's API server trusts; empty: people log in with a token")
 	flags.StringVar(&f.oidc.clientID, "dashboard-oidc-client-id", "", "client id of the dashboard at the issuer")
 	flags.StringVar(&f.oidc.clientSecretFile, "dashboard-oidc-client-secret-file", "", "file with the client secret; empty for a public client")
@@ -54,6 +56,9 @@ func (f *servingFlags) check() error {
 	if err != nil {
 		return invalid{fmt.Errorf("--dashboard-bind-address: %q is not HOST:PORT", f.address)}
 	}
+	if _, err := f.proxies(); err != nil {
+		return invalid{err}
+	}
 	switch {
 	case (f.certFile == "") != (f.keyFile == ""):
 		return invalid{errors.New("--dashboard-tls-cert-file and --dashboard-tls-key-file: give both or neither")}
@@ -68,6 +73,22 @@ func (f *servingFlags) check() error {
 		return invalid{fmt.Errorf("--dashboard-oidc-issuer needs --dashboard-url: %q is not https://HOST[:PORT]", f.url)}
 	}
 	return nil
+}
+
+// proxies are the ranges of trusted proxies.
+func (f *servingFlags) proxies() ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, s := range f.trustedProxies {
+		prefix, err := netip.ParsePrefix(s)
+		if addr, single := netip.ParseAddr(s); single == nil {
+			prefix, err = addr.Prefix(addr.BitLen())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--dashboard-trusted-proxies: %q is neither an IP address nor a range of them", s)
+		}
+		out = append(out, prefix)
+	}
+	return out, nil
 }
 
 func validIP(s string) bool {

@@ -19,6 +19,8 @@ func TestServingFlags(t *testing.T) {
 		"no URL to come back to":     {[]string{"--dashboard-bind-address", "127.0.0.1:80", "--dashboard-oidc-issuer", "https://i", "--dashboard-oidc-client-id", "c"}, "needs --dashboard-url"},
 		"a URL without TLS":          {[]string{"--dashboard-bind-address", "127.0.0.1:80", "--dashboard-oidc-issuer", "https://i", "--dashboard-oidc-client-id", "c", "--dashboard-url", "http://fleet.example.org"}, "is not https://"},
 		"all in order":               {[]string{"--dashboard-bind-address", "127.0.0.1:80", "--dashboard-writes"}, "no connection to a hub"},
+		"no proxy":                   {[]string{"--dashboard-bind-address", ":80", "--dashboard-plain-http", "--dashboard-trusted-proxies", "10.0.0.1,proxy.example.org"}, `"proxy.example.org" is neither an IP address nor a range`},
+		"a trusted proxy":            {[]string{"--dashboard-bind-address", ":80", "--dashboard-plain-http", "--dashboard-trusted-proxies", "10.0.0.1,fd00::/8"}, "no connection to a hub"},
 		"a proxy ends TLS":           {[]string{"--dashboard-bind-address", ":80", "--dashboard-plain-http"}, "no connection to a hub"},
 	}
 	for name, c := range cases {
