@@ -67,7 +67,7 @@ spec("a run is cancelled", "writer", async ({ page }) => {
   expect(await jobs("cancelled")).toBe(1);
 });
 
-spec("a MiniCluster is held, which Git leaves alone, and resumed", "writer", async ({ page }) => {
+spec("a MiniCluster is held, which Git does not undo, and resumed", "writer", async ({ page }) => {
   await commit("add paused", { "paused.yaml": miniCluster("paused", { held: true }) });
   await says(column(row(page, "paused"), 1), /^Running/);
   await page.goto(pageOf("paused"));

@@ -14,15 +14,15 @@ const focused = (page: Page) =>
 
 /** tabTo presses Tab until the wanted thing has the focus. All that has it on the way shows that. */
 async function tabTo(page: Page, wanted: { name: RegExp; role: string }, key = "Tab"): Promise<void> {
-  const passed: string[] = [];
+  const visited: string[] = [];
   for (let i = 0; i < 60; i++) {
     await page.keyboard.press(key);
     const at = await focused(page);
     expect(at, "the focus can be seen").toMatchObject({ outlined: true });
     if (at.role === wanted.role && wanted.name.test(at.name)) return;
-    passed.push(`${at.role} ${at.name.slice(0, 40)}`);
+    visited.push(`${at.role} ${at.name.slice(0, 40)}`);
   }
-  throw new Error(`${key} does not come to ${String(wanted.name)}, but to ${passed.join(", ")}`);
+  throw new Error(`${key} does not come to ${String(wanted.name)}, but to ${visited.join(", ")}`);
 }
 
 spec("everything on the way from logging in to one more run is done with keys alone", null, async ({ page }) => {

@@ -17,7 +17,7 @@ spec("who may see one namespace hears nothing of another", "reader", async (visi
   await page.getByRole("heading", { name: "No MiniCluster matches" }).waitFor();
   await page.goto("/?q=classified");
   await page.getByRole("heading", { name: "No MiniCluster matches" }).waitFor();
-  // What is hidden and what is not there look alike.
+  // What is hidden and what is not there are shown alike.
   await page.goto(pageOf("classified", "", hidden));
   const message = page.getByRole("main").getByRole("alert");
   const said = await message.innerText();
