@@ -39,6 +39,8 @@ export interface Cell {
 
 export const CELL = 26;
 export const GAP = 10;
+/** Least width of a member's columns, so that its name can be read. */
+export const NAME = 3 * CELL;
 /** Width of the name of a member in a row, where rows are packed. */
 export const LABEL = 86;
 
@@ -79,7 +81,7 @@ export function layoutOf(by: By, members: readonly Member[], rows: readonly Grid
       const revision = mine[slot]?.revision;
       columns.push({ group: groups.length - 1, slot, ...(revision ? { revision } : {}) });
     }
-    left += count * CELL + GAP;
+    left += Math.max(count * CELL, NAME) + GAP;
   }
   return { groups, columns, by, width: left };
 }

@@ -10,7 +10,7 @@ import { AgeText } from "../../ui/age";
 import { Shape } from "../../ui/icons";
 import { signOf } from "../../ui/state";
 import { lengthOf, lengthShare, pageOf, sentenceOf, stateOf } from "../shared/run";
-import { CELL, cellsOf, LABEL, leftOf, membersOf, nextRun, visible, type Cell, type Layout } from "./columns";
+import { CELL, cellsOf, LABEL, leftOf, membersOf, NAME, nextRun, visible, type Cell, type Layout } from "./columns";
 import type { Pages } from "./pages";
 
 const ROW = 32;
@@ -149,7 +149,7 @@ export function Matrix({ pages, layout, total, narrow, chosen }: MatrixProps) {
           <div role="row" aria-rowindex={1} class="matrix-members">
             <div role="columnheader" aria-colindex={1} class="matrix-corner">MiniCluster</div>
             {layout.by === "packed" ? <div role="columnheader" aria-colindex={2} aria-colspan={Math.max(1, layout.columns.length)} class="matrix-member matrix-packed" style={{ left: `${nameWidth}px`, width: `${layout.width}px` }}><span class="dim">Runs on each member, the latest rightmost</span></div> : groups.map(({ group }) => (
-              <div key={group.member} role="columnheader" aria-colindex={group.first + 2} aria-colspan={group.count} class={`matrix-member ${group.staleSince ? "unk" : ""}`} style={{ left: `${nameWidth + group.left}px`, width: `${group.count * CELL}px` }}>
+              <div key={group.member} role="columnheader" aria-colindex={group.first + 2} aria-colspan={group.count} class={`matrix-member ${group.staleSince ? "unk" : ""}`} style={{ left: `${nameWidth + group.left}px`, width: `${Math.max(group.count * CELL, NAME)}px` }}>
                 <span class="clip" title={group.member}>{group.member}{group.staleSince ? <span class="matrix-age" title="No news since then"> <Shape name="unknown" /><AgeText since={group.staleSince} /></span> : null}</span>
               </div>
             ))}
