@@ -286,13 +286,32 @@ func live() float64 {
 	return float64(m.HeapAlloc + m.StackInuse)
 }
 
+// rested is the live memory once it is no longer falling: what was needed to read everything is freed little by little.
+func rested(ctx context.Context) (float64, error) {
+	last := live()
+	for range 20 {
+		if err := pause(ctx, time.Second); err != nil {
+			return 0, err
+		}
+		now := live()
+		if now > last*0.999 {
+			return now, nil
+		}
+		last = now
+	}
+	return last, nil
+}
+
 // serve serves the dashboard as the controller does, but that there is no limit of requests.
 func (d *dashboards) serve(ctx context.Context) error {
-	s := &served{before: live()}
+	s := &served{}
 	ctx, cancel := context.WithCancel(ctx)
 	s.stop = cancel
 	scheme, err := controllers.NewScheme()
 	if err != nil {
+		return err
+	}
+	if s.before, err = rested(ctx); err != nil {
 		return err
 	}
 	cfg := rest.CopyConfig(d.hubConfig)
@@ -318,7 +337,9 @@ func (d *dashboards) serve(ctx context.Context) error {
 	if !objects.WaitForCacheSync(ctx) {
 		return errors.New("the cache is not filled")
 	}
-	s.cached = live()
+	if s.cached, err = rested(ctx); err != nil {
+		return err
+	}
 	reviews, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return err
@@ -348,12 +369,12 @@ func (d *dashboards) serve(ctx context.Context) error {
 	d.served = s
 	if err := d.eventually(ctx, "the store to be filled", func(ctx context.Context) (bool, error) {
 		_, _, err := d.get(ctx, "/members", true)
-		return err == nil, nil //nolint:nilerr // it is not filled yet
+		return err == nil, nil
 	}); err != nil {
 		return err
 	}
-	s.filled = live()
-	return nil
+	s.filled, err = rested(ctx)
+	return err
 }
 
 const marker = "MARKER-"

@@ -135,7 +135,7 @@ func (s *sample) miniCluster(i int) *v1alpha1.FleetMiniCluster {
 	team := teams[i%len(teams)]
 	source := i%len(teams)*len(sourceNames) + draw(i, "source", len(sourceNames))
 	_, revision := revisionOf(source, draw(i, "commit", sampleCommits))
-	size := int32(1 << draw(i, "size", 7)) //nolint:gosec // small
+	size := int32(1 << draw(i, "size", 7))
 	return &v1alpha1.FleetMiniCluster{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: team, Name: fmt.Sprintf("%s-%s-%05d", app, variant, i),
@@ -148,7 +148,7 @@ func (s *sample) miniCluster(i int) *v1alpha1.FleetMiniCluster {
 			MiniCluster: fluxv1alpha2.MiniClusterSpec{Size: size, Containers: []fluxv1alpha2.MiniClusterContainer{{
 				Image: "ghcr.io/example/" + app + ":1." + fmt.Sprint(i%9), Command: app + " -in in." + variant + " -v x 16 -v y 16", RunFlux: true,
 			}}},
-			PlacementRef: &v1alpha1.LocalReference{Name: drawOf(i, "placement", []string{"anywhere", "large-memory", "nearby"})}, Priority: int32(i % 3), //nolint:gosec // small
+			PlacementRef: &v1alpha1.LocalReference{Name: drawOf(i, "placement", []string{"anywhere", "large-memory", "nearby"})}, Priority: int32(i % 3),
 		},
 	}
 }
@@ -215,7 +215,7 @@ func (s *sample) status(i int, v version) v1alpha1.FleetMiniClusterStatus {
 	case v1alpha1.StateSuspended:
 		out.Health, run.SuspendedTime, pods.Active, pods.Ready = v1alpha1.Suspended, ended, 0, 0
 	case v1alpha1.StateFailed:
-		code := int32(1 + i%130) //nolint:gosec // small
+		code := int32(1 + i%130)
 		out.Health, run.State, run.CompletionTime = v1alpha1.Degraded, v1alpha1.RunFailed, ended
 		run.Exit = &v1alpha1.RunExit{Pod: fmt.Sprintf("%s-%d-x7k2p", f.Name, i%int(size)), Container: "main", ExitCode: &code, Reason: "Error", Message: drawOf(i, "exit", []string{"out of tea", "no convergence after 500 steps", "cannot open in.lj"})}
 		run.Message = fmt.Sprintf("pod %s, container main, exit code %d: %s %s", run.Exit.Pod, code, run.Exit.Message, v.note)

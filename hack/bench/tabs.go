@@ -36,8 +36,8 @@ func (d *dashboards) tabs(ctx context.Context) error {
 			return err
 		}
 		for _, what := range slices.Sorted(maps.Keys(requests)) {
-			d.report.figure(fmt.Sprintf("requests to the hub in a minute for one of %d idle tabs of %s: %s", tabs, of.who, what), "",
-				requests[what]/tabs, "for a single tab", one[what])
+			d.report.figure(fmt.Sprintf("requests to the hub in a minute for %d idle tabs of %s: %s", tabs, of.who, what), "",
+				requests[what], "for a single tab", one[what])
 		}
 		d.report.figure(fmt.Sprintf("memory for one of %d idle tabs of %s, with its client", tabs, of.who), "KiB", memory/tabs/1024, "a bare stream, KiB", bare/tabs/1024)
 	}
@@ -89,17 +89,25 @@ func open(ctx context.Context, url string, tokens []string) (closeAll func(), er
 	ctx, cancel := context.WithCancel(ctx)
 	client := &http.Client{Transport: &http.Transport{ReadBufferSize: 4096, WriteBufferSize: 4096}}
 	var reading sync.WaitGroup
-	said := make(chan error, len(tokens))
-	for _, token := range tokens {
-		reading.Go(func() { said <- follow(ctx, client, url, token, said) })
-	}
+	said := make(chan error, 2*len(tokens))
 	closeAll = func() {
 		cancel()
 		reading.Wait()
 		client.CloseIdleConnections()
 	}
-	for range tokens {
-		if err := <-said; err != nil {
+	// One after the other, and again where the hub does not answer in time: so do people and their browsers.
+	for _, token := range tokens {
+		var err error
+		for range 20 {
+			reading.Go(func() { said <- follow(ctx, client, url, token, said) })
+			if err = <-said; err == nil {
+				break
+			}
+			if err := pause(ctx, time.Second); err != nil {
+				return closeAll, err
+			}
+		}
+		if err != nil {
 			return closeAll, err
 		}
 	}
