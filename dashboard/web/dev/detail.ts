@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { components } from "../src/api/schema";
 import { hostile, type Fleet } from "./fleet.ts";
-import { Problem, type Handler } from "./mock.ts";
+import { Problem, type Handler } from "./answer.ts";
 
 type Schemas = components["schemas"];
 type Row = Schemas["Row"];

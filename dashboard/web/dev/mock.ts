@@ -4,6 +4,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Connect, Plugin } from "vite";
 import type { components } from "../src/api/schema";
+import { Problem, type Handler } from "./answer.ts";
 import { makeFleet, type Fleet } from "./fleet.ts";
 import * as detail from "./detail.ts";
 import * as views from "./views.ts";
@@ -11,14 +12,6 @@ import { facets, filtered, sorted } from "./query.ts";
 
 type Schemas = components["schemas"];
 type Row = Schemas["Row"];
-
-/** Handler answers one path with JSON, or with Problem. */
-export type Handler = (fleet: Fleet, request: { query: URLSearchParams; params: string[]; body: unknown; dryRun: boolean; cursor: string }) => unknown;
-
-/** Problem is an answer that is not 200. */
-export class Problem {
-  constructor(readonly status: number, readonly detail: string) {}
-}
 
 /** handlers by METHOD and path; each * is a parameter. Add those of a view here, and keep what they need in a file of its own. */
 export const handlers: Record<string, Handler> = {

@@ -1,7 +1,7 @@
 // Made-up answers for the views of the grid, the timeline, the lines for room, members and sources.
 import type { components } from "../src/api/schema";
 import { hostile, random, type Fleet } from "./fleet.ts";
-import { Problem, type Handler } from "./mock.ts";
+import { Problem, type Handler } from "./answer.ts";
 import { filtered } from "./query.ts";
 
 type Schemas = components["schemas"];

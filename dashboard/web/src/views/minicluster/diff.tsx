@@ -6,7 +6,7 @@ import { plural, visible } from "../../data/format";
 import { about, useResource } from "../../data/resource";
 import { Empty, Failed, Loading, Outdated } from "../../ui/messages";
 import { State } from "../../ui/state";
-import type { TabProps } from "./tabs";
+import type { TabProps } from "./tab";
 
 const order: Difference["state"][] = ["Different", "Missing", "Extra", "Unknown", "Same"];
 

@@ -4,7 +4,7 @@ import { about, useResource } from "../../data/resource";
 import { Age } from "../../ui/age";
 import { Shape } from "../../ui/icons";
 import { Empty, Failed, Loading, Outdated } from "../../ui/messages";
-import type { TabProps } from "./tabs";
+import type { TabProps } from "./tab";
 
 /** Events that were recorded about it, latest first. */
 export default function Events({ cluster }: TabProps) {

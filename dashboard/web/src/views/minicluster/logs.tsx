@@ -7,7 +7,7 @@ import { HELD, readLogs, type Entry } from "../../data/logs";
 import { windowOf } from "../../data/window";
 import { Icon, Shape } from "../../ui/icons";
 import { Empty, Forbidden } from "../../ui/messages";
-import type { TabProps } from "./tabs";
+import type { TabProps } from "./tab";
 
 /** Height of a line in pixels. */
 const LINE = 20;

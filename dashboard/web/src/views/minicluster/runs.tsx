@@ -7,7 +7,7 @@ import { Age } from "../../ui/age";
 import { CommitText } from "../../ui/commit";
 import { Empty } from "../../ui/messages";
 import { signOf, State } from "../../ui/state";
-import type { TabProps } from "./tabs";
+import type { TabProps } from "./tab";
 
 /** Runs of it, latest first, each with its commit. The bar is how long it waited for its pods and how long they ran. */
 export default function Runs({ cluster }: TabProps) {

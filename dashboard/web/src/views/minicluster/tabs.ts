@@ -1,9 +1,6 @@
 import type { ComponentType } from "preact";
 import type { MiniCluster } from "../../api/types";
-
-export interface TabProps {
-  cluster: MiniCluster;
-}
+import type { TabProps } from "./tab";
 
 export interface ClusterTab {
   id: string;

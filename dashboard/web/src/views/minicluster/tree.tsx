@@ -9,7 +9,7 @@ import { Age } from "../../ui/age";
 import { Icon, Shape, type IconName } from "../../ui/icons";
 import { Failed, Loading, Outdated } from "../../ui/messages";
 import { signOf, State } from "../../ui/state";
-import type { TabProps } from "./tabs";
+import type { TabProps } from "./tab";
 
 const icons: Record<TreeNode["kind"], IconName> = { Commit: "commit", Source: "sources", MiniCluster: "minicluster", Member: "members", Job: "job", Pods: "pod", Pod: "pod", Object: "job", Rejected: "close" };
 const kinds: Partial<Record<TreeNode["kind"], string>> = { Commit: "Commit", Source: "Source", MiniCluster: "MiniCluster", Job: "Job" };

@@ -11,7 +11,8 @@ import { Icon, Shape } from "../../ui/icons";
 import { Failed, Loading, Outdated } from "../../ui/messages";
 import { State } from "../../ui/state";
 import { Tabs } from "../../ui/tabs";
-import { tabs, type ClusterTab, type TabProps } from "./tabs";
+import type { TabProps } from "./tab";
+import { tabs, type ClusterTab } from "./tabs";
 import "./minicluster.css";
 
 const shown = new Map(tabs.map((tab) => [tab.id, lazy<TabProps>(tab.load)]));

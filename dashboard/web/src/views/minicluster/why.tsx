@@ -10,7 +10,7 @@ import { Shape } from "../../ui/icons";
 import { amountsOf } from "../shared/gang.ts";
 import { Gang } from "../shared/gang.tsx";
 import { around } from "../shared/line";
-import type { TabProps } from "./tabs";
+import type { TabProps } from "./tab";
 import "./why.css";
 
 /** WhyTab says in one sentence, and shows in pictures, why it does not run, or runs where it does. */

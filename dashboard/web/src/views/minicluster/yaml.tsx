@@ -5,7 +5,7 @@ import { about, useResource } from "../../data/resource";
 import { Icon } from "../../ui/icons";
 import { Failed, Loading, Outdated } from "../../ui/messages";
 import { toast } from "../../ui/toast";
-import type { TabProps } from "./tabs";
+import type { TabProps } from "./tab";
 
 /** Yaml is the object on the hub, as kubectl shows it. */
 export default function Yaml({ cluster }: TabProps) {
