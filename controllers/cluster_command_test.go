@@ -69,7 +69,7 @@ var _ = Describe("The command cluster", func() {
 		code, _ = command("drain", name, "--timeout", "30s")
 		Expect(code).To(BeZero())
 		_, out = command("list")
-		Expect(out).To(MatchRegexp(name + ` .* drained `))
+		Expect(out).To(MatchRegexp(name + ` .* Drained `))
 		code, _ = command("uncordon", name)
 		Expect(code).To(BeZero())
 
