@@ -31,7 +31,7 @@ var _ = Describe("From git push to runs", func() {
 		table := w.kubectl("get", "fmc")
 		Expect(strings.Fields(strings.SplitN(table, "\n", 2)[0])).To(Equal(
 			[]string{"NAME", "STATE", "READY", "SYNC", "HEALTH", "CLUSTERS", "PODS", "REVISION", "AGE"}))
-		Expect(table).To(MatchRegexp(`lammps +True +Synced +Healthy +1/1 +4/4 +m[a-z]+@[0-9a-f]{7} `))
+		Expect(table).To(MatchRegexp(`lammps +Succeeded +True +Synced +Healthy +1/1 +4/4 +m[a-z]+@[0-9a-f]{7} `))
 		Expect(w.kubectl("get", "gs")).To(MatchRegexp(`world-\d+ +True +m[a-z]+@[0-9a-f]{7} +2 `))
 		Expect(w.kubectl("get", "mcl")).To(MatchRegexp(`alpine +True +v1\.\d+\.\d+\S* +2 +\d+\S*/96 `))
 		Eventually(func() string { return w.kubectl("describe", "fmc", "lammps") }).Should(And(

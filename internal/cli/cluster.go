@@ -91,6 +91,7 @@ func connectMember(m memberFlags) (client.Client, *rest.Config, error) {
 	if err != nil {
 		return nil, nil, invalid{fmt.Errorf("no connection to the member: name it with --member-kubeconfig and --member-context: %w", err)}
 	}
+	config.QPS = -1 // the server's own flow control is the limit
 	config.WarningHandler = rest.NoWarnings{}
 	c, err := client.New(config, client.Options{Scheme: hubScheme()})
 	return memberClient{c}, config, err

@@ -50,6 +50,7 @@ func connect(flags *genericclioptions.ConfigFlags) (*hubClient, error) {
 		// That is what client-go makes of no kubeconfig at all.
 		return nil, invalid{errors.New("no connection to a hub: give --kubeconfig, or set KUBECONFIG")}
 	}
+	config.QPS = -1 // the server's own flow control is the limit
 	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, invalid{fmt.Errorf("no namespace: give one with -n: %w", err)}
