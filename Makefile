@@ -205,6 +205,10 @@ test-e2e: shared-note chromium $(GINKGO) bin/testcluster build ## Run the end-to
 		$(GINKGO) run --procs $(E2E_PROCS) --timeout 20m --silence-skips --succinct --randomize-all $(if $(ORDER),--seed $(ORDER)) $(if $(E2E),--focus '$(E2E)') ./e2e || failed=1; \
 		wait $$soak || failed=1; exit $$failed
 
+.PHONY: test-browser
+test-browser: chromium $(GINKGO) bin/testcluster build ## Run all specs of the page in Chromium, not only those that test-e2e has: minutes.
+	MINIFLEET_BROWSER_SPECS=all $(GINKGO) run --timeout 20m --silence-skips --focus 'shows the fleet in a browser' ./e2e
+
 .PHONY: soak
 soak: bin/testcluster build ## Play random schedules of faults and edits for DURATION, beginning with SEED.
 	MINIFLEET_SOAK_SEED='$(SEED)' MINIFLEET_SOAK_LOSSES='$(LOSSES)' MINIFLEET_SOAK_DURATION='$(DURATION)' go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./e2e/soak

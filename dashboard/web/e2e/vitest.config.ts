@@ -4,6 +4,8 @@ const shared = {
   environment: "node" as const,
   testTimeout: 60_000,
   hookTimeout: 60_000,
+  // A machine that is busy with other suites may be late.
+  retry: 2,
   // Specs of a worker share what they know of sessions, and its connection to the browser.
   isolate: false,
 };
