@@ -34,12 +34,16 @@ interface Options {
   timeout?: number;
 }
 
+/** broken are the specs in which the page has done what it must not, at any attempt: that is no matter of time. */
+const broken = new Map<string, string[]>();
+
 /**
  * spec runs with a tab in a browser of its own, in which a person is logged in, or nobody (null). It fails, too, if the page
  * has done what no page may. What a failed one showed is kept in shots.
  */
 export function spec(name: string, who: Person | null, run: (visit: Visit) => Promise<void>, { width = 1440, timeout = 90_000 }: Options = {}): void {
   test(name, async () => {
+    expect(broken.get(name) ?? [], "what the page must not do, at an earlier attempt").toEqual([]);
     connected ??= chromium.connect(inject("browser"));
     const context = await (await connected).newContext({ viewport: { width, height: 900 }, reducedMotion: "reduce", baseURL: settings.url });
     context.setDefaultTimeout(SOON);
@@ -53,7 +57,10 @@ export function spec(name: string, who: Person | null, run: (visit: Visit) => Pr
         expect(visit.problems, "what the page must not do").toEqual([]);
       } catch (error) {
         await keep(visit, name);
-        if (visit.problems.length > 0) console.error(`${name}: the page has done what it must not:\n${visit.problems.join("\n")}`);
+        if (visit.problems.length > 0) {
+          broken.set(name, visit.problems);
+          console.error(`${name}: the page has done what it must not:\n${visit.problems.join("\n")}`);
+        }
         throw error;
       }
     } finally {

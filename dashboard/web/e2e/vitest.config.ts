@@ -4,7 +4,7 @@ const shared = {
   environment: "node" as const,
   testTimeout: 60_000,
   hookTimeout: 60_000,
-  // A machine that is busy with other suites may be late.
+  // A machine that is busy with other suites may be late. What the page must not do is not forgiven by another attempt.
   retry: 2,
   // Specs of a worker share what they know of sessions, and its connection to the browser.
   isolate: false,
