@@ -110,8 +110,7 @@ func subset(want, have map[string]string) bool {
 }
 
 // Apply writes a ConfigMap, Secret or Service. It is created, never taken over: where the name is in use
-// by an object of another origin, the error is a *Conflict. A missing namespace is created where the
-// MemberCluster allows it. It says whether the member's object was changed.
+// by an object of another origin, the error is a *Conflict. It says whether the member's object was changed.
 func (m *Member) Apply(ctx context.Context, want client.Object, origin fleet.Origin) (changed bool, err error) {
 	if err := m.Verify(ctx); err != nil {
 		return false, err
@@ -215,26 +214,17 @@ func (m *Member) AdjustRun(ctx context.Context, job *batchv1.Job, size int32, su
 	return after, err
 }
 
-// Create creates an object, and its namespace first where that is missing and may be created. The caller has made
-// sure that the member is the right one.
+// Create creates an object in a namespace that is there: Permit has made it. The caller has made sure that the member is
+// the right one.
 func (m *Member) Create(ctx context.Context, obj client.Object) error {
 	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()
 	err := m.GetClient().Create(ctx, obj, client.FieldOwner(v1alpha1.FieldManager))
-	if !namespaceMissing(err, obj.GetNamespace()) {
-		return err
+	if namespaceMissing(err, obj.GetNamespace()) {
+		m.permitted.Clear() // it was deleted since it was asked for
+		return fmt.Errorf("namespace %q does not exist on member %s: %w", obj.GetNamespace(), m.Name, err)
 	}
-	if !m.mayCreateNamespaces() {
-		return fmt.Errorf("namespace %q does not exist on member %s, and its MemberCluster does not let MiniFleet create it: create the namespace there: %w", obj.GetNamespace(), m.Name, err)
-	}
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name:   obj.GetNamespace(),
-		Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
-	}}
-	if err := m.GetClient().Create(ctx, ns, client.FieldOwner(v1alpha1.FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	return m.GetClient().Create(ctx, obj, client.FieldOwner(v1alpha1.FieldManager))
+	return err
 }
 
 func namespaceMissing(err error, namespace string) bool {

@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -136,11 +137,11 @@ func isFenced(err error) bool {
 // one it is does not depend on what a MemberCluster allows at a time. Fleets that share a member have a record each.
 func fenceKey(spec v1alpha1.MemberClusterSpec, fleetID string) types.NamespacedName {
 	sum := sha256.Sum256([]byte(fleetID))
-	key := types.NamespacedName{Namespace: fenceNamespace, Name: fencePrefix + hex.EncodeToString(sum[:])[:10]}
-	if spec.Namespace != "" {
-		key.Namespace = spec.Namespace
-	}
-	return key
+	return types.NamespacedName{Namespace: fenceNamespaceOf(&spec), Name: fencePrefix + hex.EncodeToString(sum[:])[:10]}
+}
+
+func fenceNamespaceOf(spec *v1alpha1.MemberClusterSpec) string {
+	return cmp.Or(spec.Namespace, fenceNamespace)
 }
 
 // fence keeps a member to the hub that leads the fleet. A nil one lets everything through.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -23,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/tenant"
 )
 
 // Time limits of single requests.
@@ -53,6 +55,8 @@ type Member struct {
 	capacity *capacity
 	fence    *fence   // nil where the provider has no Hub
 	locks    sync.Map // a *sync.Mutex for each name that was ever given to Lock
+	// permitted are the times at which namespaces were found to be permitted, by the hub's and the member's.
+	permitted sync.Map
 }
 
 func newMember(name string, spec v1alpha1.MemberClusterSpec, cfg *rest.Config, now func() time.Time) (*Member, error) {
@@ -73,15 +77,30 @@ func newMember(name string, spec v1alpha1.MemberClusterSpec, cfg *rest.Config, n
 			DefaultTransform:            cache.TransformStripManagedFields(),
 			ReaderFailOnMissingInformer: true,
 		}
-		if spec.Namespace != "" {
-			o.Cache.DefaultNamespaces = map[string]cache.Config{spec.Namespace: {}}
-		}
+		confine(&o.Cache, &spec)
 	})
 	if err != nil {
 		return nil, err
 	}
 	m.capacity = newCapacity(m)
 	return m, nil
+}
+
+// confine keeps caches to the namespaces that MiniFleet is confined to, if it is, and to the record of who leads the fleet.
+func confine(o *cache.Options, spec *v1alpha1.MemberClusterSpec) {
+	only := tenant.Confined(spec)
+	if only == nil {
+		return
+	}
+	o.DefaultNamespaces = map[string]cache.Config{}
+	for _, namespace := range only {
+		o.DefaultNamespaces[namespace] = cache.Config{}
+	}
+	if at := fenceNamespaceOf(spec); !slices.Contains(only, at) {
+		namespaces := maps.Clone(o.DefaultNamespaces)
+		namespaces[at] = cache.Config{}
+		o.ByObject = map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Namespaces: namespaces}}
+	}
 }
 
 // identify asks the member who it is: the UID of kube-system, or, where credentials are confined to one
@@ -147,17 +166,9 @@ func (m *Member) serverVersion(ctx context.Context) (string, error) {
 	return parseVersion(body)
 }
 
-// TargetNamespace is the namespace on this member for objects of a hub namespace.
-func (m *Member) TargetNamespace(hub string) string {
-	if m.Spec.Namespace != "" {
-		return m.Spec.Namespace
-	}
-	return hub
-}
-
 // mayCreateNamespaces says whether a missing namespace is created.
 func (m *Member) mayCreateNamespaces() bool {
-	return m.Spec.Namespace == "" && (m.Spec.CreateNamespaces == nil || *m.Spec.CreateNamespaces)
+	return tenant.Confined(&m.Spec) == nil && (m.Spec.CreateNamespaces == nil || *m.Spec.CreateNamespaces)
 }
 
 // engage fills the caches. The informers are made before the caches start, so that those who watch them

@@ -34,19 +34,27 @@ type Record struct {
 }
 
 // Record returns the record of a FleetMiniCluster from the cache; it is empty where there is none, or none that can be
-// read. A *Conflict is somebody else's ConfigMap.
+// read. A *Conflict is somebody else's ConfigMap. What is on record in other namespaces, where it ran before, counts.
 func (m *Member) Record(ctx context.Context, key types.NamespacedName, origin fleet.Origin) (Record, error) {
 	var have corev1.ConfigMap
 	err := m.GetClient().Get(ctx, recordName(key), &have)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Record{}, nil
+		return Record{Ended: m.recordElsewhere(ctx, origin)}, nil
 	case err != nil:
 		return Record{}, err
 	case !origin.Owns(&have):
 		return Record{}, conflictOf(origin, "ConfigMap", &have)
 	}
 	return Record{parseEnded(have.Data[recordKey]), have.ResourceVersion}, nil
+}
+
+func (m *Member) recordElsewhere(ctx context.Context, origin fleet.Origin) []v1alpha1.EndedRun {
+	var out []v1alpha1.EndedRun
+	for _, cm := range m.records(ctx, origin) {
+		out = append(out, parseEnded(cm.Data[recordKey])...)
+	}
+	return out[max(len(out)-v1alpha1.MaxEndedRuns, 0):]
 }
 
 // recordedStops are why runs were stopped that are on record.
@@ -69,7 +77,7 @@ func parseEnded(text string) []v1alpha1.EndedRun {
 // HasRecord says whether the cache shows a record of a FleetMiniCluster.
 func (m *Member) HasRecord(ctx context.Context, key types.NamespacedName, origin fleet.Origin) bool {
 	r, err := m.Record(ctx, key, origin)
-	return err == nil && r.version != ""
+	return err == nil && r.version != "" || len(m.records(ctx, origin)) > 0
 }
 
 // WriteRecord writes a record in place of the one that was read. It is one request, and gives a conflict if there is

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/tenant"
 )
 
 // What the caches live on is the right to list and watch each owned kind. API servers do not end a watch when its
@@ -20,8 +21,10 @@ func (m *Member) checkLists(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	for _, k := range owned {
-		if err := m.GetAPIReader().List(ctx, k.list(), m.cached(client.Limit(1))); err != nil {
-			return err
+		for _, namespace := range m.Namespaces() {
+			if err := m.GetAPIReader().List(ctx, k.list(), cached(namespace, client.Limit(1))); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -36,24 +39,40 @@ func (m *Member) checkWatches(ctx context.Context) error {
 		return err
 	}
 	for _, k := range owned {
-		list := k.list()
-		if err := m.GetAPIReader().List(ctx, list, m.cached(client.Limit(1))); err != nil {
-			return err
+		for _, namespace := range m.Namespaces() {
+			if err := m.checkWatch(ctx, watcher, &k, namespace); err != nil {
+				return err
+			}
 		}
-		// From here on, so that nothing that there is comes first.
-		from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}}
-		w, err := watcher.Watch(ctx, k.list(), m.cached(from))
-		if err != nil {
-			return err
-		}
-		w.Stop()
 	}
 	return nil
 }
 
-// cached are list options for what the caches hold.
-func (m *Member) cached(more ...client.ListOption) client.ListOption {
+func (m *Member) checkWatch(ctx context.Context, watcher client.WithWatch, k *kind, namespace string) error {
+	list := k.list()
+	if err := m.GetAPIReader().List(ctx, list, cached(namespace, client.Limit(1))); err != nil {
+		return err
+	}
+	// From here on, so that nothing that there is comes first.
+	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}}
+	w, err := watcher.Watch(ctx, k.list(), cached(namespace, from))
+	if err == nil {
+		w.Stop()
+	}
+	return err
+}
+
+// Namespaces are those that MiniFleet is confined to, one that is empty for all.
+func (m *Member) Namespaces() []string {
+	if only := tenant.Confined(&m.Spec); only != nil {
+		return only
+	}
+	return []string{metav1.NamespaceAll}
+}
+
+// cached are list options for what the caches hold of a namespace.
+func cached(namespace string, more ...client.ListOption) client.ListOption {
 	o := &client.ListOptions{}
-	o.ApplyOptions(append(more, client.InNamespace(m.Spec.Namespace), client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}))
+	o.ApplyOptions(append(more, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}))
 	return o
 }

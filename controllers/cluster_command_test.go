@@ -29,7 +29,7 @@ var _ = Describe("The command cluster", func() {
 			return code, b.String()
 		}
 		join := func(more ...string) (int, string) {
-			return command(append([]string{"join", name, "--member-kubeconfig", kubeconfig, "--labels", "world=" + w.name}, more...)...)
+			return command(append([]string{"join", name, "--member-kubeconfig", kubeconfig, "--hub-namespaces", "*", "--labels", "world=" + w.name}, more...)...)
 		}
 		absent := func(c client.Client, obj client.Object) func() bool {
 			return func() bool { return apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(obj), obj)) }

@@ -233,7 +233,7 @@ var _ = Describe("A live run", func() {
 	It("whose name is somebody else's on its member can be given up", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.both(ctx)
-		Expect(admins["alpine"].Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})).To(Succeed())
+		Expect(admins["alpine"].Create(ctx, w.onMember())).To(Succeed())
 		theirs := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "taken"}, Spec: batchv1.JobSpec{Suspend: ptr.To(true)}}
 		theirs.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "x", Image: "example.org/x"}}}
 		Expect(admins["alpine"].Create(ctx, theirs)).To(Succeed())

@@ -84,7 +84,7 @@ func (o *otherHub) register(ctx context.Context) {
 	DeferCleanup(func(ctx SpecContext) error { return client.IgnoreNotFound(o.Delete(ctx, secret)) })
 	Expect(o.Create(ctx, &v1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "alpine"},
-		Spec:       v1alpha1.MemberClusterSpec{KubeconfigSecretRef: v1alpha1.LocalReference{Name: "alpine"}},
+		Spec:       v1alpha1.MemberClusterSpec{Namespaces: v1alpha1.AllNamespaces(), KubeconfigSecretRef: v1alpha1.LocalReference{Name: "alpine"}},
 	})).To(Succeed())
 }
 
@@ -190,7 +190,7 @@ var _ = Describe("A fleet with two hubs", func() {
 
 		other := newOtherHub(ctx)
 		other.register(ctx)
-		Expect(client.IgnoreAlreadyExists(other.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}))).To(Succeed())
+		Expect(client.IgnoreAlreadyExists(other.Create(ctx, w.onMember()))).To(Succeed())
 		for _, name := range []string{"kept", "more"} {
 			f := w.fmc(name, held)
 			f.Spec.Placement = &v1alpha1.PlacementSpec{}

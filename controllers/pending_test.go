@@ -2,6 +2,7 @@ package controllers_test
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -32,7 +33,9 @@ func (w *world) told(ctx context.Context, name, member string) string {
 // onAlpine makes the namespace of the world there, before the hub would.
 func (w *world) onAlpine(ctx context.Context, labels map[string]string) {
 	GinkgoHelper()
-	Expect(admins["alpine"].Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: labels}})).To(Succeed())
+	ns := w.onMember()
+	maps.Copy(ns.Labels, labels)
+	Expect(admins["alpine"].Create(ctx, ns)).To(Succeed())
 }
 
 // quota allows so many pods in the namespace of the world on alpine, and waits until that counts.

@@ -169,7 +169,7 @@ var _ = Describe("The policy for dangerous fields", func() {
 		w := newWorld(ctx)
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		w.setAllow(ctx, "HostPath,Privileged")
-		Expect(admins["alpine"].Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})).To(Succeed())
+		Expect(admins["alpine"].Create(ctx, w.onMember())).To(Succeed())
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "none"}}
 		quota.Spec.Hard = corev1.ResourceList{"count/jobs.batch": resource.MustParse("0")}
 		Expect(admins["alpine"].Create(ctx, quota)).To(Succeed())

@@ -209,7 +209,7 @@ var _ = Describe("Secrets and ConfigMaps that a MiniCluster names", func() {
 
 	It("are waited for where they are missing, and told, and the run then starts once", func(ctx SpecContext) {
 		w.register(ctx, "b", labs.Cluster("basalt").Kubeconfig())
-		put(ctx, admins["basalt"], &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}, secretIn(w.name, "token", nil))
+		put(ctx, admins["basalt"], w.onMember(), secretIn(w.name, "token", nil))
 		put(ctx, hub, w.using("waits", "token"))
 		w.expectHeldBack(ctx, "waits", "a", "ReferenceMissing",
 			"Secret token", "spec.miniCluster.containers[0].secrets[TOKEN]", w.name, v1alpha1.LabelPropagate+"=true")
@@ -255,7 +255,7 @@ var _ = Describe("Secrets and ConfigMaps that a MiniCluster names", func() {
 	It("are not written over what the member has of others", func(ctx SpecContext) {
 		theirs := secretIn(w.name, "token", nil)
 		theirs.Data = map[string][]byte{"token": []byte("theirs")}
-		put(ctx, alpine(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}, theirs)
+		put(ctx, alpine(), w.onMember(), theirs)
 		put(ctx, hub, secretIn(w.name, "token", travels), w.using("clash", "token"))
 		w.expectHeldBack(ctx, "clash", "a", "NameConflict", "Secret "+w.name+"/token", "remove it", v1alpha1.LabelPropagate)
 		Expect(tokenOn(ctx, alpine(), w.name, "token")).To(Equal("theirs"))

@@ -67,7 +67,7 @@ func deny(ctx context.Context, namespace, group, resource, message string) {
 // allowNoJobs has a quota on alpine that lets no Job be created.
 func (w *world) allowNoJobs(ctx context.Context) *corev1.ResourceQuota {
 	GinkgoHelper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
+	ns := w.onMember()
 	Expect(admins["alpine"].Create(ctx, ns)).To(Succeed())
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "no-jobs"}}
 	quota.Spec.Hard = corev1.ResourceList{"count/jobs.batch": resource.MustParse("0")}
@@ -115,7 +115,7 @@ var _ = Describe("A member that refuses", func() {
 		Eventually(w.on).WithArguments(ctx, "homeless", "b").Should(Equal("Synced Progressing"))
 		Eventually(func() string { return w.lineOnA(ctx, "homeless").Message }).Should(And(ContainSubstring("namespace"), ContainSubstring(w.name)))
 		Expect(w.lineOnA(ctx, "homeless").Reason).To(Equal(v1alpha1.ReasonApplyFailed))
-		Expect(admins["alpine"].Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})).To(Succeed())
+		Expect(admins["alpine"].Create(ctx, w.onMember())).To(Succeed())
 		Eventually(w.line).WithArguments(ctx, "homeless").Should(Equal("True Synced Synced Progressing 2/2"))
 		Expect(jobsMade("alpine", w.name)).To(Equal(1))
 	})

@@ -292,7 +292,7 @@ var _ = Describe("What the hub says of room", func() {
 	It("is what a scheduler then finds", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		c := admins["basalt"]
-		Expect(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})).To(Succeed())
+		Expect(c.Create(ctx, w.onMember())).To(Succeed())
 		m := roomOf(ctx, labs.Cluster("basalt").Kubeconfig())
 		seed := setting(scheduleSeed, 1)
 		for round := range setting(scheduleRounds, 1) {

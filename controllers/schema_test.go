@@ -120,7 +120,7 @@ var _ = Describe("The API server", func() {
 		Expect(stored.Object["spec"]).To(Equal(map[string]any{
 			"url": "https://git.example.org/fleet", "interval": "1m", "timeout": "60s", "prune": true,
 		}))
-		stored, err = offer(ctx, "apiVersion: minifleet.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: m}\nspec: {kubeconfigSecretRef: {name: m}}")
+		stored, err = offer(ctx, "apiVersion: minifleet.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: m}\nspec: {namespaces: {from: All}, kubeconfigSecretRef: {name: m}}")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stored.Object["spec"]).To(HaveKeyWithValue("createNamespaces", true))
 	})
@@ -164,8 +164,8 @@ var _ = Describe("The API server", func() {
 		Entry("a weight that is too great", fmcManifest("a", "placement: {prioritizerPolicy: {configurations: [{scoreCoordinate: {builtIn: Steady}, weight: 11}]}}\n"+container), "weight"),
 		Entry("a spread of all members", fmcManifest("a", "placement: {spreadPolicy: {spreadConstraints: [{topologyKey: site}]}}\n"+container), "spreadPolicy", "set numberOfClusters, or remove spreadPolicy"),
 		Entry("a spread over nothing", fmcManifest("a", "placement: {numberOfClusters: 1, spreadPolicy: {spreadConstraints: [{topologyKey: \"\"}]}}\n"+container), "topologyKey"),
-		Entry("a taint without an effect", "apiVersion: minifleet.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: m}\nspec: {kubeconfigSecretRef: {name: m}, taints: [{key: x}]}", "spec.taints[0].effect"),
-		Entry("a taint of another effect", "apiVersion: minifleet.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: m}\nspec: {kubeconfigSecretRef: {name: m}, taints: [{key: x, effect: NoExecute}]}", "spec.taints[0].effect", "PreferNoSelect"),
+		Entry("a taint without an effect", "apiVersion: minifleet.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: m}\nspec: {namespaces: {from: All}, kubeconfigSecretRef: {name: m}, taints: [{key: x}]}", "spec.taints[0].effect"),
+		Entry("a taint of another effect", "apiVersion: minifleet.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: m}\nspec: {namespaces: {from: All}, kubeconfigSecretRef: {name: m}, taints: [{key: x, effect: NoExecute}]}", "spec.taints[0].effect", "PreferNoSelect"),
 		Entry("an override that does nothing", fmcManifest("a", "placement: {overrides: [{name: x, patches: []}]}\n"+container), "spec.placement.overrides[0].patches"),
 		Entry("two overrides of one name", fmcManifest("a", "placement: {overrides: [{name: x, patches: [{op: remove, path: /tasks}]}, {name: x, patches: [{op: remove, path: /tasks}]}]}\n"+container), "spec.placement.overrides[1]", "Duplicate"),
 		Entry("a patch from nowhere", fmcManifest("a", "placement: {overrides: [{name: x, patches: [{op: move, path: /tasks}]}]}\n"+container), "set from with move and copy"),
@@ -209,7 +209,7 @@ var _ = Describe("The API server", func() {
 		Entry("two refs", gitSourceManifest(someURL+"ref: {branch: main, tag: v1}"), "spec.ref", "exactly one of branch, tag, semver and commit"),
 		Entry("a short commit", gitSourceManifest(someURL+"ref: {commit: abc1234}"), "spec.ref.commit"),
 		Entry("a member without a Secret", "apiVersion: minifleet.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: m}\nspec: {}", "spec.kubeconfigSecretRef"),
-		Entry("a member's namespace that is none", "apiVersion: minifleet.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: m}\nspec: {namespace: A_b, kubeconfigSecretRef: {name: m}}", "spec.namespace"),
+		Entry("a member's namespace that is none", "apiVersion: minifleet.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: m}\nspec: {namespaces: {from: All}, namespace: A_b, kubeconfigSecretRef: {name: m}}", "spec.namespace"),
 	)
 
 	It("keeps the size within maxSize when it is scaled", func(ctx SpecContext) {

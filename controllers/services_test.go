@@ -109,7 +109,7 @@ var _ = Describe("The services beside a MiniCluster", func() {
 	It("never take the place of somebody else's pod", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
-		Expect(admins["alpine"].Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})).To(Succeed())
+		Expect(admins["alpine"].Create(ctx, w.onMember())).To(Succeed())
 		other := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "taken-services", Annotations: held},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "other", Image: "example.org/other"}}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,7 @@ import (
 	"github.com/minifleet/minifleet/controllers/membercluster"
 	"github.com/minifleet/minifleet/gitsource/fetch"
 	"github.com/minifleet/minifleet/internal/queue"
+	"github.com/minifleet/minifleet/internal/tenant"
 )
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -58,6 +60,8 @@ type Options struct {
 	// so do the margins that decisions rest on: timeouts of requests, how far caches may be behind, and by how much
 	// clocks may differ.
 	IntervalScale float64
+	// Reserved are patterns of namespaces of members that nobody uses, beside the manager's own; nil is the default.
+	Reserved tenant.Reserved
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -71,6 +75,14 @@ type Manager struct {
 	Queue *queue.Queue
 	// FleetID is the identity of the fleet.
 	FleetID string
+}
+
+func (o *Options) reserved() tenant.Reserved {
+	out := o.Reserved
+	if out == nil {
+		out = tenant.DefaultReserved
+	}
+	return append(slices.Clone(out), o.Namespace)
 }
 
 func (o *Options) scale() float64 {
@@ -212,7 +224,7 @@ func setUpControllers(mgr *Manager, connections *notifiers, who *identity.Identi
 	}
 	fleet := fleetminicluster.New(fleetminicluster.Options{
 		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: mgr.Members, FleetID: who.FleetID(), HubUID: who.UID(), Unasked: who.Unasked,
-		Recorder: recorder, Now: o.Now, FollowInterval: o.FollowInterval, InFlight: tracker,
+		Recorder: recorder, Now: o.Now, FollowInterval: o.FollowInterval, InFlight: tracker, Reserved: o.reserved(),
 		Queue: mgr.Queue, Intervals: fleetminicluster.DefaultIntervals().Scale(o.scale()),
 	})
 	if err := fleet.SetUp(mgr, &connections.fleet, o.Workers); err != nil {

@@ -49,6 +49,11 @@ func (w *world) makeNamespace(ctx context.Context, name string) {
 	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
 }
 
+// onMember is the namespace of this world on a member, as its administrator makes it for that of the hub.
+func (w *world) onMember() *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: map[string]string{v1alpha1.LabelHubNamespace: w.name}}}
+}
+
 // owns says whether a namespace is one of this world.
 func (w *world) owns(namespace string) bool {
 	return namespace == w.name || strings.HasPrefix(namespace, w.name+"-")
@@ -144,6 +149,7 @@ func (w *world) enroll(ctx context.Context, name string, change ...func(*v1alpha
 	m := &v1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: w.member(name), Labels: map[string]string{"world": w.name, "member": name}},
 		Spec: v1alpha1.MemberClusterSpec{
+			Namespaces:          v1alpha1.AllNamespaces(),
 			KubeconfigSecretRef: v1alpha1.LocalReference{Name: w.member(name)},
 			DeletionPolicy:      v1alpha1.DeletionOrphan, // nothing is waited for at the end of a test
 		},

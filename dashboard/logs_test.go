@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/dashboard/live"
 	"github.com/minifleet/minifleet/internal/fleet"
@@ -62,7 +63,9 @@ func (m *logMember) wait(ctx context.Context) error {
 	return nil
 }
 
-func (m *logMember) TargetNamespace(hub string) string { return hub }
+func (m *logMember) KeyOf(_ context.Context, f *v1alpha1.FleetMiniCluster, _ fleet.Origin) types.NamespacedName {
+	return types.NamespacedName{Namespace: f.Namespace, Name: f.Name}
+}
 func (m *logMember) PodsOfJob(ctx context.Context, key types.NamespacedName, _ string) ([]corev1.Pod, error) {
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "p", Annotations: map[string]string{batchv1.JobCompletionIndexAnnotation: "0"}}}
 	p.Spec.Containers = []corev1.Container{{Name: key.Name}}

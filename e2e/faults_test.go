@@ -129,7 +129,7 @@ var _ = Describe("Faults", func() {
 
 	It("never takes over somebody else's Job", func(ctx SpecContext) {
 		w := newWorld(ctx)
-		Expect(members["alpine"].Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})).To(Succeed())
+		Expect(members["alpine"].Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: map[string]string{v1alpha1.LabelHubNamespace: w.name}}})).To(Succeed())
 		theirs := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "taken"}}
 		theirs.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "x", Image: "example.org/x"}}}
 		Expect(members["alpine"].Create(ctx, theirs)).To(Succeed())

@@ -193,7 +193,7 @@ func register(ctx context.Context, name string, labels map[string]string, kubeco
 	})).To(Succeed())
 	Expect(hub.Create(ctx, &v1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
-		Spec:       v1alpha1.MemberClusterSpec{KubeconfigSecretRef: v1alpha1.LocalReference{Name: name}},
+		Spec:       v1alpha1.MemberClusterSpec{Namespaces: v1alpha1.AllNamespaces(), KubeconfigSecretRef: v1alpha1.LocalReference{Name: name}},
 	})).To(Succeed())
 }
 

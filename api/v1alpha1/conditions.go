@@ -25,6 +25,9 @@ const (
 	// ConditionUnownedJobs says of a MemberCluster that Jobs of this fleet are live there that no FleetMiniCluster owns.
 	ConditionUnownedJobs = "UnownedJobs"
 
+	// ConditionNotShared says of a MemberCluster that spec.namespaces does not say who may use it, so that nobody may.
+	ConditionNotShared = "NotShared"
+
 	// ConditionPruneBlocked says that objects were removed from Git, and that so many of them did at once that a
 	// person has to approve it (AnnotationApprovePrune).
 	ConditionPruneBlocked = "PruneBlocked"
@@ -74,6 +77,8 @@ const (
 	ReasonResumed              = "Resumed"
 	ReasonDriftRepaired        = "DriftRepaired"
 	ReasonCleanedUp            = "CleanedUp"
+	ReasonNamespacesNotSaid    = "NamespacesNotSaid"
+	ReasonNamespaceDenied      = "NamespaceDenied"
 	ReasonReferenceMissing     = "ReferenceMissing"
 	ReasonReferenceUpdated     = "ReferenceUpdated"
 	ReasonReferenceWithdrawn   = "ReferenceWithdrawn"

@@ -195,6 +195,10 @@ type Run struct {
 	// ClusterUID is the identity of the cluster that had this name when the run began.
 	// +optional
 	ClusterUID string `json:"clusterUID,omitempty"`
+	// Namespace of the member that the run is in. Runs from before this was noted are in the one that has the name of the
+	// FleetMiniCluster's own, or in the only one that the MemberCluster allows.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
 	// Digest of the MiniCluster that ran.
 	Digest string `json:"digest"`
 	// Revision in Git of the MiniCluster that ran.
@@ -370,6 +374,10 @@ type PlacementDecision struct {
 	// +optional
 	// +listType=atomic
 	Waiting []RejectedCluster `json:"waiting,omitempty"`
+	// NotPermitted is how many members this namespace may not use (spec.namespaces of a MemberCluster), while fewer are
+	// chosen than are wanted.
+	// +optional
+	NotPermitted int32 `json:"notPermitted,omitempty"`
 }
 
 // Summary is for the columns of `kubectl get`.

@@ -20,13 +20,25 @@ type LocalReference struct {
 // Placement selects.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.__namespace__) == has(oldSelf.__namespace__) && (!has(self.__namespace__) || self.__namespace__ == oldSelf.__namespace__)",message="namespace is immutable: objects in the old one would be left behind; delete the MemberCluster and register it anew"
+// +kubebuilder:validation:XValidation:rule="has(self.namespaces) || (oldSelf.hasValue() && !has(oldSelf.value().namespaces))",optionalOldSelf=true,message="say which namespaces of the hub may use the member: namespaces: {from: All}, or Selector, or Names",fieldPath=".namespaces"
+// +kubebuilder:validation:XValidation:rule="!has(self.__namespace__) || !has(self.targetNamespaces)",message="namespace confines everything to one: remove it, or targetNamespaces"
 type MemberClusterSpec struct {
 	// KubeconfigSecretRef names a Secret in the manager's own namespace whose key `kubeconfig` holds a
 	// kubeconfig with embedded, static credentials.
 	KubeconfigSecretRef LocalReference `json:"kubeconfigSecretRef"`
 
-	// Namespace confines everything that MiniFleet does on this member to one namespace that already
-	// exists there. Without it, objects go to the namespace that their FleetMiniCluster has on the hub.
+	// Namespaces says which namespaces of the hub may use this member. It has to be said; nothing new begins on a
+	// member from before it had to be, until it is.
+	// +optional
+	Namespaces *NamespaceAccess `json:"namespaces,omitempty"`
+
+	// TargetNamespaces says which namespace of the member stands for which of the hub. An edit is for what begins to use
+	// the member from then on: a run stays where it is.
+	// +optional
+	TargetNamespaces *TargetNamespaces `json:"targetNamespaces,omitempty"`
+
+	// Namespace confines everything that MiniFleet does on this member, for all namespaces of the hub that may use it, to
+	// one namespace that already exists there.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
@@ -145,7 +157,8 @@ type MemberClusterStatus struct {
 
 	// Conditions: Ready says whether the member can be reached and is the cluster that was registered. Drained
 	// is there while the member is drained or deleted, and says whether runs are still live there. UnownedJobs is
-	// there, and true, while Jobs of this fleet are live there that no FleetMiniCluster owns.
+	// there, and true, while Jobs of this fleet are live there that no FleetMiniCluster owns; NotShared while
+	// spec.namespaces is missing.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -15,6 +15,10 @@ const (
 	// LabelOwner is the name of the FleetMiniCluster that a member's object belongs to, for people who
 	// list objects on a member. Decisions rest on the origin annotations, never on this label.
 	LabelOwner = "minifleet.dev/fleetminicluster"
+	// LabelHubNamespace is, on a namespace of a member, the namespace of the hub that may use it.
+	LabelHubNamespace = "minifleet.dev/hub-namespace"
+	// LabelPodSecurity is the Pod Security level that a namespace enforces.
+	LabelPodSecurity = "pod-security.kubernetes.io/enforce"
 	// LabelSource is the name of the GitSource that created a hub object.
 	LabelSource = "minifleet.dev/source"
 	// LabelPlacement names, on a MiniCluster in Git, the Placement to use.

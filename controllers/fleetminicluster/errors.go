@@ -15,7 +15,10 @@ func problemOf(err error) (failed, unreachable *rollup.Problem) {
 	message := sanitize.Text(clusters.Explain(err), sanitize.MaxMessage)
 	var conflict *clusters.Conflict
 	var reference *references.Error
+	var denied *clusters.NamespaceDenied
 	switch {
+	case errors.As(err, &denied):
+		return &rollup.Problem{Reason: v1alpha1.ReasonNamespaceDenied, Message: message}, nil
 	case errors.As(err, &reference):
 		return &rollup.Problem{Reason: reference.Reason, Message: message}, nil
 	case errors.As(err, &conflict):
@@ -31,7 +34,8 @@ func problemOf(err error) (failed, unreachable *rollup.Problem) {
 func onlyOthersCanFix(err error) bool {
 	var conflict *clusters.Conflict
 	var reference *references.Error
-	return errors.As(err, &conflict) || errors.As(err, &reference)
+	var denied *clusters.NamespaceDenied
+	return errors.As(err, &denied) || errors.As(err, &conflict) || errors.As(err, &reference)
 }
 
 // podLeftError says that a pod of an earlier run is still on the member.

@@ -109,7 +109,7 @@ func (c *reconciliation) performOn(ctx context.Context, t *plan.Target) (o outco
 // That has made no pod, so that any pod of its run is of a Job that was deleted.
 func (c *reconciliation) adjust(ctx context.Context, m *clusters.Member, t *plan.Target) (*batchv1.Job, error) {
 	if job := t.Observed.Job; job.Unreleased {
-		pod, err := m.PodOfRun(ctx, keyOn(m, c.snapshot.Object), job.RunID)
+		pod, err := m.PodOfRun(ctx, c.keyOn(ctx, m, c.snapshot.Object), job.RunID)
 		if err != nil {
 			return nil, err
 		}

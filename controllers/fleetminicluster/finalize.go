@@ -125,7 +125,7 @@ func (r *Reconciler) toClean(ctx context.Context, fmc *v1alpha1.FleetMiniCluster
 	for i := range list.Items {
 		name := list.Items[i].Name
 		m, err := r.Provider.Member(name)
-		if lost || err == nil && (r.holds(ctx, m, fmc) != nil || m.HasRecord(ctx, keyOn(m, fmc), r.origin(fmc))) {
+		if lost || err == nil && (r.holds(ctx, m, fmc) != nil || m.HasRecord(ctx, r.keyOn(ctx, m, fmc), r.origin(fmc))) {
 			names = append(names, name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/tenant"
 )
 
 // +kubebuilder:rbac:groups=minifleet.dev,resources=memberclusters,verbs=get;list;watch
@@ -48,10 +49,7 @@ func (r *Reconciler) recordOrphan(ctx context.Context, fmc *v1alpha1.FleetMiniCl
 	if len(member.Status.Orphans) >= v1alpha1.MaxOrphans {
 		return fmt.Errorf("MemberCluster %s has %d orphans already: make the member reachable, so that they can be removed", name, v1alpha1.MaxOrphans)
 	}
-	namespace := fmc.Namespace
-	if member.Spec.Namespace != "" {
-		namespace = member.Spec.Namespace
-	}
+	namespace := tenant.NamespaceOf(fmc, name, &member.Spec)
 	member.Status.Orphans = append(member.Status.Orphans, v1alpha1.Orphan{
 		UID: fmc.UID, Owner: fmc.Namespace + "/" + fmc.Name, Namespace: namespace, Name: fmc.Name, Since: metav1.NewTime(r.Now()).Rfc3339Copy(),
 	})

@@ -71,7 +71,7 @@ func (c *reconciliation) readFact(ctx context.Context, name string, fact plan.Fa
 	case plan.ReadCached:
 		f.Cached = c.cached(ctx, m, ledger)
 	case plan.ReadProof:
-		job, err := m.LiveJob(ctx, keyOn(m, c.snapshot.Object), c.origin(c.snapshot.Object), known(ledger, name)...)
+		job, err := m.LiveJob(ctx, c.keyOn(ctx, m, c.snapshot.Object), c.origin(c.snapshot.Object), known(ledger, name)...)
 		var conflict *clusters.Conflict
 		f.Proof = &eviction.Proof{Job: c.recognize(job, ledger, name), Failed: err != nil && !errors.As(err, &conflict)}
 	case plan.ReadRecord:
@@ -80,6 +80,8 @@ func (c *reconciliation) readFact(ctx context.Context, name string, fact plan.Fa
 		c.observe(ctx, m, ledger, fact == plan.ReadConfirmed, f)
 	case plan.ReadExit:
 		f.Exit = c.readExit(ctx, m, f.Observed.Object)
+	case plan.ReadNamespace:
+		c.checkNamespace(ctx, m, f)
 	case plan.ReadReferences:
 		c.checkReferences(ctx, m, f)
 	case plan.ReadRoom:
@@ -91,7 +93,7 @@ func (c *reconciliation) readFact(ctx context.Context, name string, fact plan.Fa
 
 // cached is the Job on a member as the cache has it.
 func (c *reconciliation) cached(ctx context.Context, m *clusters.Member, ledger runs.Ledger) *plan.Observation {
-	job, err := m.Job(ctx, keyOn(m, c.snapshot.Object), c.origin(c.snapshot.Object), false, known(ledger, m.Name)...)
+	job, err := m.Job(ctx, c.keyOn(ctx, m, c.snapshot.Object), c.origin(c.snapshot.Object), false, known(ledger, m.Name)...)
 	o := &plan.Observation{Job: c.recognize(job, ledger, m.Name), Object: job}
 	if err != nil {
 		o.Conflict, _ = problemOf(err)
@@ -105,7 +107,7 @@ func (c *reconciliation) recognize(job *batchv1.Job, ledger runs.Ledger, member 
 
 // readRecord reads what a member has on record. One that cannot be read says nothing.
 func (c *reconciliation) readRecord(ctx context.Context, m *clusters.Member) *plan.Record {
-	record, err := m.Record(ctx, keyOn(m, c.snapshot.Object), c.origin(c.snapshot.Object))
+	record, err := m.Record(ctx, c.keyOn(ctx, m, c.snapshot.Object), c.origin(c.snapshot.Object))
 	if err != nil {
 		return &plan.Record{}
 	}
@@ -168,7 +170,7 @@ func (c *reconciliation) readGrants(ctx context.Context) error {
 // that no pod of the run is left; how its first pod has ended is noted. Where somebody else's Job has the name of a live
 // run's, the member confirms that there is no other of that name: the run can end, if it is to.
 func (c *reconciliation) observe(ctx context.Context, m *clusters.Member, ledger runs.Ledger, confirm bool, f *plan.Facts) {
-	key, origin, last := keyOn(m, c.snapshot.Object), c.origin(c.snapshot.Object), ledger.Last(m.Name)
+	key, origin, last := c.keyOn(ctx, m, c.snapshot.Object), c.origin(c.snapshot.Object), ledger.Last(m.Name)
 	uids := known(ledger, m.Name)
 	job, err := m.Job(ctx, key, origin, confirm, uids...)
 	var conflict *clusters.Conflict
@@ -228,6 +230,24 @@ func exitOf(exit *v1alpha1.RunExit) *v1alpha1.RunExit {
 		Pod: sanitize.Text(exit.Pod, 253), Container: sanitize.Text(exit.Container, 63), ExitCode: exit.ExitCode,
 		Reason: sanitize.Text(exit.Reason, 100), Message: sanitize.Text(exit.Message, maxExitMessage),
 	}
+}
+
+// checkNamespace finds out whether the namespace of the member that the next run is to be in may be used. Nothing is made.
+func (c *reconciliation) checkNamespace(ctx context.Context, m *clusters.Member, f *plan.Facts) {
+	namespace := c.snapshot.Member(m.Name).Connection.NextNamespace
+	err := m.Permit(ctx, c.snapshot.Object.Namespace, c.FleetID, c.Reserved, namespace, false)
+	f.NamespaceUse = &plan.NamespaceUse{}
+	if err == nil {
+		return
+	}
+	if f.NamespaceUse.Denied, f.Unreachable = problemOf(err); f.Unreachable != nil {
+		f.Done = true
+	}
+}
+
+// permit makes sure, before anything of a run is created, that its namespace of the member may be used, and is there.
+func (c *reconciliation) permit(ctx context.Context, t *plan.Target) error {
+	return c.members[t.Name].Permit(ctx, c.snapshot.Object.Namespace, c.FleetID, c.Reserved, t.Namespace, true)
 }
 
 // checkReferences finds out whether everything that the MiniCluster references is on a member, or can be brought.

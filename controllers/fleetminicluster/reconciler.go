@@ -20,6 +20,7 @@
 package fleetminicluster
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -36,6 +37,7 @@ import (
 	"github.com/minifleet/minifleet/controllers/internal/probes"
 	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/queue"
+	"github.com/minifleet/minifleet/internal/tenant"
 )
 
 // +kubebuilder:rbac:groups=minifleet.dev,resources=fleetminiclusters,verbs=get;list;watch;update
@@ -53,6 +55,8 @@ type Options struct {
 	FleetID string
 	// HubUID is the UID of the hub's kube-system namespace.
 	HubUID string
+	// Reserved are the namespaces of members that nobody uses.
+	Reserved tenant.Reserved
 	// Unasked are the members, registered or not, of which it is not known what they hold of this fleet.
 	Unasked  func() []string
 	Recorder events.EventRecorder
@@ -109,7 +113,9 @@ func (r *Reconciler) origin(fmc *v1alpha1.FleetMiniCluster) fleet.Origin {
 
 // user is a FleetMiniCluster as the user of copies on members.
 func (r *Reconciler) user(fmc *v1alpha1.FleetMiniCluster) references.User {
-	return references.User{Origin: r.origin(fmc), Namespace: fmc.Namespace}
+	return references.User{Origin: r.origin(fmc), Namespace: fmc.Namespace, On: func(ctx context.Context, m *clusters.Member) string {
+		return r.keyOn(ctx, m, fmc).Namespace
+	}}
 }
 
 // wake has those reconciled that may have room on these members now.

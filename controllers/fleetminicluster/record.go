@@ -22,7 +22,7 @@ func (c *reconciliation) putOnRecord(ctx context.Context, t *plan.Target) error 
 	if !runs.BelongsOnRecord(last) || c.recorded.has(c.key(), t.Name, last) {
 		return nil
 	}
-	m, origin, key := c.members[t.Name], c.origin(c.snapshot.Object), keyOn(c.members[t.Name], c.snapshot.Object)
+	m, origin, key := c.members[t.Name], c.origin(c.snapshot.Object), c.keyOn(ctx, c.members[t.Name], c.snapshot.Object)
 	record, err := m.Record(ctx, key, origin)
 	if err != nil {
 		return ignoreAnswer(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,6 +14,7 @@ import (
 	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/queue"
 	"github.com/minifleet/minifleet/internal/runs"
+	"github.com/minifleet/minifleet/internal/tenant"
 )
 
 // members are those that can be asked, by name.
@@ -32,8 +34,12 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 		return nil, nil, fmt.Errorf("listing MemberClusters: %w", err)
 	}
 	key := client.ObjectKeyFromObject(fmc)
+	labels, err := r.namespaceLabels(ctx, fmc.Namespace)
+	if err != nil {
+		return nil, nil, err
+	}
 	s := &plan.Snapshot{
-		Object: fmc, Placement: spec, Now: r.Now(), Intervals: r.Intervals.Intervals, Facts: map[string]plan.Facts{}, HadRuns: r.hadNoRuns(fmc),
+		Object: fmc, NamespaceLabels: labels, Placement: spec, Now: r.Now(), Intervals: r.Intervals.Intervals, Facts: map[string]plan.Facts{}, HadRuns: r.hadNoRuns(fmc),
 		Queue: plan.QueueState{Since: r.queue.Since(), Reserved: r.queue.Reservations(key), Pending: r.queue.Pending(key), Runs: r.queue.Runs()},
 	}
 	connected := members{}
@@ -42,7 +48,7 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 	}
 	for i := range list.Items {
 		m := plan.Member{Cluster: &list.Items[i]}
-		m.Connection = r.connection(list.Items[i].Name, fmc.Namespace, connected)
+		m.Connection = r.connection(ctx, list.Items[i].Name, fmc, connected)
 		s.Members = append(s.Members, m)
 	}
 	for name, m := range connected {
@@ -57,7 +63,7 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 // none.
 func (r *Reconciler) holds(ctx context.Context, m *clusters.Member, fmc *v1alpha1.FleetMiniCluster) *plan.Observation {
 	ledger := runs.Ledger(fmc.Status.Runs)
-	job := m.SharedJob(ctx, keyOn(m, fmc), r.origin(fmc), known(ledger, m.Name)...)
+	job := m.SharedJob(ctx, r.keyOn(ctx, m, fmc), r.origin(fmc), known(ledger, m.Name)...)
 	if job == nil {
 		return nil
 	}
@@ -65,7 +71,7 @@ func (r *Reconciler) holds(ctx context.Context, m *clusters.Member, fmc *v1alpha
 }
 
 // connection says how the hub is connected to a member, and adds it to those connected.
-func (r *Reconciler) connection(name, namespace string, connected members) plan.Connection {
+func (r *Reconciler) connection(ctx context.Context, name string, fmc *v1alpha1.FleetMiniCluster, connected members) plan.Connection {
 	state, attempted := r.Provider.State(name)
 	c := plan.Connection{
 		Attempted: attempted, Ready: state.Ready, Reason: state.Reason, Message: state.Message,
@@ -73,15 +79,25 @@ func (r *Reconciler) connection(name, namespace string, connected members) plan.
 	}
 	if m, err := r.Provider.Member(name); err == nil {
 		connected[name] = m
-		c.Connected, c.UID, c.Namespace = true, m.UID, m.TargetNamespace(namespace)
+		c.Connected, c.UID = true, m.UID
+		c.Namespace, c.NextNamespace = r.keyOn(ctx, m, fmc).Namespace, tenant.Target(&m.Spec, fmc.Namespace)
 		c.Room, c.RoomError = m.RoomState(), m.RoomError()
 	}
 	return c
 }
 
 // keyOn is where the Job of a FleetMiniCluster is on a member.
-func keyOn(m *clusters.Member, fmc *v1alpha1.FleetMiniCluster) types.NamespacedName {
-	return types.NamespacedName{Namespace: m.TargetNamespace(fmc.Namespace), Name: fmc.Name}
+func (r *Reconciler) keyOn(ctx context.Context, m *clusters.Member, fmc *v1alpha1.FleetMiniCluster) types.NamespacedName {
+	return m.KeyOf(ctx, fmc, r.origin(fmc))
+}
+
+// namespaceLabels are those of a namespace of the hub, by which MemberClusters select who may use them.
+func (r *Reconciler) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
+	var ns corev1.Namespace
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &ns); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading namespace %s: %w", name, err)
+	}
+	return ns.Labels, nil
 }
 
 // placementOf is the placement of a FleetMiniCluster, or the error NotFound if it names one that is not there.

@@ -42,7 +42,14 @@ func (r *Reconciler) removeAllStale(ctx context.Context, key types.NamespacedNam
 // request to create the Job arrived. A Job that runs is left alone, for the hub may be the one that has forgotten
 // something.
 func (r *Reconciler) removeStale(ctx context.Context, m *clusters.Member, key types.NamespacedName) error {
-	on := types.NamespacedName{Namespace: m.TargetNamespace(key.Namespace), Name: key.Name}
+	var errs []error
+	for _, namespace := range m.PlacesOf(ctx, fleet.Origin{FleetID: r.FleetID, Owner: key.String()}, key.Name) {
+		errs = append(errs, r.removeStaleIn(ctx, m, key, types.NamespacedName{Namespace: namespace, Name: key.Name}))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Reconciler) removeStaleIn(ctx context.Context, m *clusters.Member, key, on types.NamespacedName) error {
 	origin, err := m.UnreleasedJob(ctx, on, r.FleetID)
 	if err != nil || origin.Owner != key.String() || !r.deleted(ctx, origin) {
 		return err

@@ -29,6 +29,9 @@ type rendered struct {
 // Job last.
 func (c *reconciliation) create(ctx context.Context, t *plan.Target) (*batchv1.Job, error) {
 	m := c.members[t.Name]
+	if err := c.permit(ctx, t); err != nil {
+		return nil, err
+	}
 	cert, err := c.curveCert(ctx)
 	if err != nil {
 		return nil, err
@@ -72,7 +75,7 @@ func (c *reconciliation) applySupport(ctx context.Context, m *clusters.Member, o
 func (c *reconciliation) clearForStart(ctx context.Context, m *clusters.Member, bundle *rendered) error {
 	ledger := c.round.Ledger
 	if run := ledger.Last(m.Name); ledger.First(m.Name).ID != run.ID {
-		pod, err := m.PodOfOtherRun(ctx, keyOn(m, c.snapshot.Object), run.ID)
+		pod, err := m.PodOfOtherRun(ctx, c.keyOn(ctx, m, c.snapshot.Object), run.ID)
 		if err != nil {
 			return err
 		}

@@ -290,9 +290,14 @@ func (r *Reconciler) cleanup(ctx context.Context, m *clusters.Member, fmc *v1alp
 }
 
 func (r *Reconciler) removeAll(ctx context.Context, m *clusters.Member, fmc *v1alpha1.FleetMiniCluster, what clusters.Removal) (removed bool, err error) {
-	removed, err = m.Cleanup(ctx, keyOn(m, fmc), what)
-	if err != nil || !removed {
-		return removed, err
+	keys := []types.NamespacedName{r.keyOn(ctx, m, fmc)}
+	if !what.KeepRecord { // which may be where it ran before
+		keys = m.KeysOf(ctx, fmc, r.origin(fmc))
+	}
+	for _, key := range keys {
+		if removed, err = m.Cleanup(ctx, key, what); err != nil || !removed {
+			return removed, err
+		}
 	}
 	refs := fluxv1alpha2.References(&fmc.Spec.MiniCluster, field.NewPath("spec", "miniCluster"))
 	err = r.references.ReleaseAll(ctx, m, r.user(fmc), len(refs))

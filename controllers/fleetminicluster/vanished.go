@@ -1,6 +1,7 @@
 package fleetminicluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/runs"
+	"github.com/minifleet/minifleet/internal/tenant"
 )
 
 // vanished are the live runs of FleetMiniClusters that do not exist any more: somebody has taken their finalizer off. Those
@@ -104,10 +106,7 @@ func (r *Reconciler) noteUnowned(ctx context.Context, key types.NamespacedName, 
 	if run.StartTime != nil {
 		since = *run.StartTime
 	}
-	namespace := key.Namespace
-	if member.Spec.Namespace != "" {
-		namespace = member.Spec.Namespace
-	}
+	namespace := cmp.Or(run.Namespace, tenant.Original(&member.Spec, key.Namespace))
 	member.Status.UnownedJobs = append(jobs, v1alpha1.UnownedJob{Namespace: namespace, Name: key.Name, Owner: owner, Run: run.ID, Since: since})
 	err := r.Client.Status().Update(ctx, &member)
 	if apierrors.IsConflict(err) {

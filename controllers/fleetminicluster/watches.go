@@ -39,7 +39,7 @@ import (
 
 // SetUp adds the controller to a manager. The notifier reachability is told of members that come and go.
 func (r *Reconciler) SetUp(mgr mcmanager.Manager, reachability *events.Notifier[mcreconcile.Request], workers int) error {
-	if err := copies.Index(context.Background(), r.Provider); err != nil {
+	if err := errors.Join(clusters.Index(context.Background(), r.Provider), copies.Index(context.Background(), r.Provider)); err != nil {
 		return err
 	}
 	if err := r.newcomers.watch(context.Background(), mgr.GetLocalManager().GetCache()); err != nil {
@@ -65,7 +65,7 @@ func (r *Reconciler) SetUp(mgr mcmanager.Manager, reachability *events.Notifier[
 			return r.usersOfMember(ctx, m.GetName())
 		}), hub(memberChanged)...).
 		Watches(&v1alpha1.GitSource{}, r.onHub(r.usersOfSource), hub(sourceGrantChanged)...).
-		Watches(&corev1.Namespace{}, r.onHub(r.usersOfNamespace), hub(allowance.Changed())...).
+		Watches(&corev1.Namespace{}, r.onHub(r.usersOfNamespace), hub(predicate.Or(allowance.Changed(), predicate.Predicate(predicate.LabelChangedPredicate{})))...).
 		WatchesRawSource(reachability.Source()).
 		WatchesRawSource(room.Source()).
 		WatchesRawSource(onMembers.Source()).
@@ -171,12 +171,13 @@ func (r *Reconciler) usersOfMember(ctx context.Context, member string) []types.N
 	})
 }
 
-// usersOfNamespace are those whose run may depend on what their namespace allows.
+// usersOfNamespace are those whose run may depend on what their namespace allows, or whose placement on its labels.
 func (r *Reconciler) usersOfNamespace(ctx context.Context, namespace client.Object) []types.NamespacedName {
 	return r.which(ctx, func(f *v1alpha1.FleetMiniCluster) bool {
 		ready := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionReady)
 		overridden := ready != nil && ready.Reason == v1alpha1.ReasonInvalidOverride
-		return f.Namespace == namespace.GetName() && (plan.Needy(f) || overridden)
+		d := f.Status.Placement // members may be open to it that were not
+		return f.Namespace == namespace.GetName() && (plan.Needy(f) || overridden || d == nil || d.Open || len(d.Clusters) < int(d.Wanted))
 	})
 }
 

@@ -3,6 +3,7 @@ package membercluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/internal/tenant"
 )
 
 // connect hands the member's kubeconfig to the provider. A kubeconfig that cannot be read for the moment
@@ -56,7 +58,7 @@ func kubeconfigMissing(key types.NamespacedName) clusters.State {
 // targetOf is what to connect to, without what is no reason to connect again.
 func targetOf(member *v1alpha1.MemberCluster, kubeconfig []byte) clusters.Target {
 	spec := *member.Spec.DeepCopy()
-	spec.Suspend, spec.Taints, spec.DeletionPolicy = false, nil, ""
+	spec.Suspend, spec.Taints, spec.DeletionPolicy, spec.Namespaces = false, nil, "", nil
 	return clusters.Target{Spec: spec, Kubeconfig: kubeconfig, ExpectedUID: member.Status.ClusterUID}
 }
 
@@ -65,8 +67,7 @@ func targetOf(member *v1alpha1.MemberCluster, kubeconfig []byte) clusters.Target
 func duplicateOf(member *v1alpha1.MemberCluster, uid string, all []v1alpha1.MemberCluster) string {
 	for i := range all {
 		other := &all[i]
-		apart := member.Spec.Namespace != other.Spec.Namespace && member.Spec.Namespace != "" && other.Spec.Namespace != ""
-		if other.Name == member.Name || other.Status.ClusterUID != uid || apart {
+		if other.Name == member.Name || other.Status.ClusterUID != uid || apart(&member.Spec, &other.Spec) {
 			continue
 		}
 		if earlier(other, member) {
@@ -74,6 +75,12 @@ func duplicateOf(member *v1alpha1.MemberCluster, uid string, all []v1alpha1.Memb
 		}
 	}
 	return ""
+}
+
+// apart says whether two members are confined to namespaces that they do not share.
+func apart(a, b *v1alpha1.MemberClusterSpec) bool {
+	of, others := tenant.Confined(a), tenant.Confined(b)
+	return of != nil && others != nil && !slices.ContainsFunc(of, func(namespace string) bool { return slices.Contains(others, namespace) })
 }
 
 func earlier(a, b *v1alpha1.MemberCluster) bool {

@@ -135,8 +135,12 @@ func (i Intervals) afterRemoval(owners, terminating []string, err error) removal
 func (r *Reconciler) removeFrom(ctx context.Context, m *clusters.Member, there footprint, clean *uidSet) (terminating []string, err error) {
 	terminating, err = removeEach(ctx, there.users, clean, func(ctx context.Context, f *v1alpha1.FleetMiniCluster) (bool, error) {
 		origin := fleet.Origin{FleetID: r.FleetID, Owner: ownerOf(f), OwnerUID: string(f.UID)}
-		key := types.NamespacedName{Namespace: m.TargetNamespace(f.Namespace), Name: f.Name}
-		return m.Cleanup(ctx, key, clusters.Removal{Owns: origin.Owns, Over: runs.Ledger(f.Status.Runs).Ended})
+		for _, key := range m.KeysOf(ctx, f, origin) {
+			if removed, err := m.Cleanup(ctx, key, clusters.Removal{Owns: origin.Owns, Over: runs.Ledger(f.Status.Runs).Ended}); err != nil || !removed {
+				return removed, err
+			}
+		}
+		return true, nil
 	})
 	if err != nil || len(terminating) > 0 {
 		return terminating, err
@@ -152,9 +156,13 @@ func (r *Reconciler) removeFrom(ctx context.Context, m *clusters.Member, there f
 // releaseCopies releases the copies of Secrets and ConfigMaps on a member for the users, and returns those that
 // they used.
 func (r *Reconciler) releaseCopies(ctx context.Context, m *clusters.Member, there footprint) (used []string, err error) {
-	all, err := copies.Live(ctx, m, m.Spec.Namespace, r.FleetID)
-	if err != nil {
-		return nil, err
+	var all []client.Object
+	for _, namespace := range m.Namespaces() {
+		live, err := copies.Live(ctx, m, namespace, r.FleetID)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, live...)
 	}
 	isRemoved := func(user fleet.Origin) bool { return there.isRemoved(types.UID(user.OwnerUID)) }
 	var errs []error

@@ -70,6 +70,7 @@ func eventsOf(r *Reconciler) []string {
 // newMember is the MemberCluster alpine, changed.
 func newMember(changes ...func(*v1alpha1.MemberCluster)) *v1alpha1.MemberCluster {
 	m := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "alpine", UID: "alpine", Generation: 1, Finalizers: []string{v1alpha1.Finalizer}}}
+	m.Spec.Namespaces = v1alpha1.AllNamespaces()
 	m.Spec.KubeconfigSecretRef.Name = "alpine"
 	for _, change := range changes {
 		change(m)

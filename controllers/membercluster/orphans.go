@@ -35,7 +35,7 @@ func (r *Reconciler) removeOrphans(ctx context.Context, member *v1alpha1.MemberC
 		if err != nil {
 			return false, err
 		}
-		return m.Cleanup(ctx, types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, clusters.Removal{Owns: ownedBy(r.FleetID, o, successor)})
+		return removeOrphan(ctx, m, o, ownedBy(r.FleetID, o, successor), r.FleetID)
 	})
 	if len(remaining) < len(orphans) {
 		member.Status.Orphans = remaining
@@ -54,6 +54,18 @@ func (r *Reconciler) removeOrphans(ctx context.Context, member *v1alpha1.MemberC
 	default:
 		return 0, nil
 	}
+}
+
+// removeOrphan removes what an orphan has left, in the namespace that was noted and in those where the cache shows more.
+func removeOrphan(ctx context.Context, m *clusters.Member, o v1alpha1.Orphan, owns func(metav1.Object) bool, fleetID string) (bool, error) {
+	namespaces := append(m.PlacesOf(ctx, fleet.Origin{FleetID: fleetID, Owner: o.Owner}, o.Name), o.Namespace)
+	slices.Sort(namespaces)
+	for _, namespace := range slices.Compact(namespaces) {
+		if removed, err := m.Cleanup(ctx, types.NamespacedName{Namespace: namespace, Name: o.Name}, clusters.Removal{Owns: owns}); err != nil || !removed {
+			return removed, err
+		}
+	}
+	return true, nil
 }
 
 // ownedBy says which objects are what a FleetMiniCluster has left that was deleted: all that bear its name, since it may have

@@ -24,6 +24,7 @@ func (r *Reconciler) report(ctx context.Context, member *v1alpha1.MemberCluster,
 	setReady(member, state, r.Now())
 	setDrained(member, state, d, removed, r.Now())
 	setUnowned(member, jobs, r.Now())
+	setClosed(member, r.Now())
 	if equality.Semantic.DeepEqual(before.Status, member.Status) {
 		return nil
 	}
@@ -33,6 +34,7 @@ func (r *Reconciler) report(ctx context.Context, member *v1alpha1.MemberCluster,
 	r.sendEvent(before, member, v1alpha1.ConditionReady, "Connect")
 	r.sendEvent(before, member, v1alpha1.ConditionDrained, "Drain")
 	r.sendEvent(before, member, v1alpha1.ConditionUnownedJobs, "Observe")
+	r.sendEvent(before, member, v1alpha1.ConditionNotShared, "Observe")
 	return nil
 }
 
@@ -43,7 +45,7 @@ func (r *Reconciler) sendEvent(before, member *v1alpha1.MemberCluster, kind, act
 		return
 	}
 	severity := corev1.EventTypeWarning
-	if is.Status == metav1.ConditionTrue && kind != v1alpha1.ConditionUnownedJobs || is.Reason == v1alpha1.ReasonConnecting || is.Reason == v1alpha1.ReasonRunsLive {
+	if is.Status == metav1.ConditionTrue && kind != v1alpha1.ConditionUnownedJobs && kind != v1alpha1.ConditionNotShared || is.Reason == v1alpha1.ReasonConnecting || is.Reason == v1alpha1.ReasonRunsLive {
 		severity = corev1.EventTypeNormal
 	}
 	r.Recorder.Eventf(member, nil, severity, is.Reason, action, "%s", sanitize.Text(is.Message, sanitize.MaxNote))
@@ -102,6 +104,16 @@ func readiness(state clusters.State) metav1.ConditionStatus {
 	default:
 		return metav1.ConditionFalse
 	}
+}
+
+// setClosed sets the condition NotShared on a member from before it had to be said who may use it.
+func setClosed(member *v1alpha1.MemberCluster, now time.Time) {
+	if member.Spec.Namespaces != nil {
+		conditions.Delete(member, v1alpha1.ConditionNotShared)
+		return
+	}
+	condition.Set(member, now, conditions.TrueCondition(v1alpha1.ConditionNotShared, v1alpha1.ReasonNamespacesNotSaid,
+		`spec.namespaces does not say which namespaces of the hub may use this member, so nothing new begins on it: kubectl patch mcl %s --type merge -p '{"spec":{"namespaces":{"from":"Names","names":["NAMESPACE"]}}}'`, member.Name))
 }
 
 // setDrained sets the condition Drained, or removes it from a member that is neither drained nor deleted. While

@@ -229,7 +229,7 @@ func conditions(all ...string) (out []metav1.Condition) {
 func member(name string) *v1alpha1.MemberCluster {
 	return &v1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.MemberClusterSpec{KubeconfigSecretRef: v1alpha1.LocalReference{Name: "x"}},
+		Spec:       v1alpha1.MemberClusterSpec{Namespaces: v1alpha1.AllNamespaces(), KubeconfigSecretRef: v1alpha1.LocalReference{Name: "x"}},
 		Status:     v1alpha1.MemberClusterStatus{LastHeardTime: &now, Conditions: conditions("Ready=Unknown")},
 	}
 }

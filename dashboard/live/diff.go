@@ -24,6 +24,7 @@ import (
 	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/sanitize"
+	"github.com/minifleet/minifleet/internal/tenant"
 	"github.com/minifleet/minifleet/internal/view"
 )
 
@@ -78,8 +79,8 @@ func (w *wantedOn) live() bool { return w.run != nil && !w.run.State.Ended() }
 
 // namespace is the one on the member, connected or not.
 func (w *wantedOn) namespace() string {
-	if m := w.Members[w.member]; m != nil && m.Spec.Namespace != "" {
-		return m.Spec.Namespace
+	if m := w.Members[w.member]; m != nil {
+		return tenant.NamespaceOf(w.Object, w.member, &m.Spec)
 	}
 	return w.Object.Namespace
 }

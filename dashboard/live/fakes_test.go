@@ -79,7 +79,9 @@ func (m *fake) answer(ctx context.Context) error {
 	return err
 }
 
-func (m *fake) TargetNamespace(hub string) string { return hub }
+func (m *fake) KeyOf(_ context.Context, f *v1alpha1.FleetMiniCluster, _ fleet.Origin) types.NamespacedName {
+	return types.NamespacedName{Namespace: f.Namespace, Name: f.Name}
+}
 
 func (m *fake) PodsOfJob(ctx context.Context, _ types.NamespacedName, run string) ([]corev1.Pod, error) {
 	err := m.answer(ctx)

@@ -38,7 +38,7 @@ const memory = 1500 * time.Millisecond
 
 // Member is a member that is connected.
 type Member interface {
-	TargetNamespace(hub string) string
+	KeyOf(ctx context.Context, f *v1alpha1.FleetMiniCluster, origin fleet.Origin) types.NamespacedName
 	PodsOfJob(ctx context.Context, key types.NamespacedName, runID string) ([]corev1.Pod, error)
 	PodLog(ctx context.Context, key types.NamespacedName, o corev1.PodLogOptions) (io.ReadCloser, error)
 	GetLive(ctx context.Context, key types.NamespacedName, into client.Object) error

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/view"
 )
@@ -40,7 +38,7 @@ func (r *Reader) podsOn(ctx context.Context, f *v1alpha1.FleetMiniCluster, membe
 	if err != nil {
 		return view.MemberPods{Error: explain(err)}
 	}
-	key := types.NamespacedName{Namespace: m.TargetNamespace(f.Namespace), Name: f.Name}
+	key := m.KeyOf(ctx, f, r.origin(f))
 	pods, err := r.pods.get(ctx, member+"/"+key.String()+"/"+run, func(ctx context.Context) (view.MemberPods, error) {
 		pods, err := m.PodsOfJob(ctx, key, run)
 		if err != nil {

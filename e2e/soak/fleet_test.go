@@ -211,7 +211,7 @@ func (f *fleet) enter(t *testing.T, namespace string) {
 	f.namespace, f.backup = namespace, nil
 	clear(f.unmarked)
 	for _, c := range f.clients {
-		check(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+		check(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{v1alpha1.LabelHubNamespace: namespace}}}))
 	}
 	check(t, f.clients[hubName].Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "token", Labels: map[string]string{v1alpha1.LabelPropagate: "true"}},

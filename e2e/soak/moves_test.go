@@ -134,7 +134,7 @@ func (f *fleet) register(ctx context.Context, member string) error {
 func memberCluster(name string) *v1alpha1.MemberCluster {
 	return &v1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": zones[name]}},
-		Spec:       v1alpha1.MemberClusterSpec{KubeconfigSecretRef: v1alpha1.LocalReference{Name: name}},
+		Spec:       v1alpha1.MemberClusterSpec{Namespaces: v1alpha1.AllNamespaces(), KubeconfigSecretRef: v1alpha1.LocalReference{Name: name}},
 	}
 }
 

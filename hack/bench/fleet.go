@@ -183,7 +183,7 @@ func (f *fleet) registerOne(ctx context.Context, name string, kubeconfig []byte,
 		},
 		&v1alpha1.MemberCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       v1alpha1.MemberClusterSpec{KubeconfigSecretRef: v1alpha1.LocalReference{Name: name}, Capacity: capacity},
+			Spec:       v1alpha1.MemberClusterSpec{Namespaces: v1alpha1.AllNamespaces(), KubeconfigSecretRef: v1alpha1.LocalReference{Name: name}, Capacity: capacity},
 		})
 }
 

@@ -83,7 +83,7 @@ func (s *sample) member(i int) *v1alpha1.MemberCluster {
 	nodes := 8 + draw(i, "nodes", 56)
 	m := &v1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: memberOf(i), Labels: map[string]string{"site": sites[i%len(sites)], "zone": string(rune('a' + i%3))}},
-		Spec:       v1alpha1.MemberClusterSpec{KubeconfigSecretRef: v1alpha1.LocalReference{Name: memberOf(i)}},
+		Spec:       v1alpha1.MemberClusterSpec{Namespaces: v1alpha1.AllNamespaces(), KubeconfigSecretRef: v1alpha1.LocalReference{Name: memberOf(i)}},
 		Status: v1alpha1.MemberClusterStatus{
 			ClusterUID: fmt.Sprintf("%016x", hashOf(i, "cluster")), Version: "v1.36.0",
 			Capacity:   &v1alpha1.MemberCapacity{Nodes: int32(nodes), CPU: fmt.Sprintf("%d/%d", nodes*20, nodes*64), Memory: fmt.Sprintf("%dGi/%dGi", nodes*90, nodes*256)}, //nolint:gosec // small

@@ -99,7 +99,7 @@ func register(ctx context.Context, hub client.Client, m member, kubeconfig []byt
 	}
 	cluster := &v1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: m.name, Labels: m.labels},
-		Spec:       v1alpha1.MemberClusterSpec{KubeconfigSecretRef: v1alpha1.LocalReference{Name: secret.Name}},
+		Spec:       v1alpha1.MemberClusterSpec{Namespaces: v1alpha1.AllNamespaces(), KubeconfigSecretRef: v1alpha1.LocalReference{Name: secret.Name}},
 	}
 	if err := hub.Create(ctx, secret); err != nil {
 		return err

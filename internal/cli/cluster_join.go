@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/cli/members"
@@ -18,6 +21,7 @@ func newClusterJoin(env *environment) *cobra.Command {
 		join   members.Join
 		server string
 		dryRun bool
+		access accessFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "join NAME --member-context CONTEXT",
@@ -25,8 +29,8 @@ func newClusterJoin(env *environment) *cobra.Command {
 		Long: "Makes credentials on the member that allow what MiniFleet needs there and no more, registers it on the hub,\n" +
 			"and waits until the hub is connected. May be repeated: what is as it should be is not changed. When a step\n" +
 			"fails, what was created by then is deleted again.",
-		Example: "  minifleet cluster join alpine --member-context admin@alpine --labels site=north,gpu=true\n" +
-			"  minifleet cluster join alpine --member-context admin@alpine --dry-run",
+		Example: "  minifleet cluster join alpine --member-context admin@alpine --hub-namespaces hpc,climate --labels site=north,gpu=true\n" +
+			"  minifleet cluster join alpine --member-context admin@alpine --hub-namespaces '*' --dry-run",
 		Args:              oneMember,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -34,6 +38,9 @@ func newClusterJoin(env *environment) *cobra.Command {
 				return invalid{errors.New("which cluster is to be the member? Name it with --member-context, or --member-kubeconfig")}
 			}
 			var err error
+			if join.Namespaces, err = access.value(); err != nil {
+				return err
+			}
 			if join.Member, err = f.joining(server); err != nil {
 				return err
 			}
@@ -50,11 +57,43 @@ func newClusterJoin(env *environment) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&server, "server", "", "https:// URL by which the hub reaches the member's API server; empty: that of the kubeconfig")
 	flags.StringVar(&join.Confined, "namespace-only", "", "the one namespace of the member, which exists, that MiniFleet may use")
+	access.add(flags)
 	flags.StringToStringVar(&join.Labels, "labels", nil, "labels of the member, which placements select: KEY=VALUE,…")
 	flags.DurationVar(&join.Timeout, "timeout", time.Minute, "how long to wait for the token, and then for the hub to connect")
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be created on both sides, without the token, and change nothing")
 	f.addJoin(cmd, "administers the member")
 	return cmd
+}
+
+// accessFlags say which namespaces of the hub may use a member.
+type accessFlags struct {
+	names    []string
+	selector string
+}
+
+func (f *accessFlags) add(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.names, "hub-namespaces", nil, "namespaces of the hub that may use the member: NAME,… or * for all; has to be said of a new member")
+	flags.StringVar(&f.selector, "hub-namespace-selector", "", "the same by a label selector of the namespaces: KEY=VALUE,…")
+}
+
+// value is nil where nothing is said.
+func (f *accessFlags) value() (*v1alpha1.NamespaceAccess, error) {
+	switch {
+	case len(f.names) > 0 && f.selector != "":
+		return nil, invalid{errors.New("give --hub-namespaces or --hub-namespace-selector, not both")}
+	case f.selector != "":
+		selector, err := metav1.ParseToLabelSelector(f.selector)
+		if err != nil {
+			return nil, invalid{fmt.Errorf("--hub-namespace-selector: %w", err)}
+		}
+		return &v1alpha1.NamespaceAccess{From: v1alpha1.NamespacesFromSelector, Selector: selector}, nil
+	case slices.Equal(f.names, []string{"*"}):
+		return v1alpha1.AllNamespaces(), nil
+	case len(f.names) > 0:
+		return &v1alpha1.NamespaceAccess{From: v1alpha1.NamespacesFromNames, Names: f.names}, nil
+	default:
+		return nil, nil
+	}
 }
 
 // joining is the member that the flags lead to.

@@ -118,8 +118,8 @@ func TestClusterGolden(t *testing.T) {
 		"drain dry":         {plain, []string{"drain", "alpine", "--dry-run"}},
 		"drain too long":    {plain, []string{"drain", "fjord", "--timeout", "1ms"}},
 		"drain nobody":      {scene{program: "kubectl minifleet"}, []string{"drain", "none"}},
-		"join":              {hub(reaching(t, issuing())), []string{"join", "granite", "--member-context", "admin@granite", "--labels", "site=south,gpu=true"}},
-		"join refused":      {hub(reaching(t, refusing())), []string{"join", "granite", "--member-context", "admin@granite"}},
+		"join":              {hub(reaching(t, issuing())), []string{"join", "granite", "--member-context", "admin@granite", "--hub-namespaces", "hpc,climate", "--labels", "site=south,gpu=true"}},
+		"join refused":      {hub(reaching(t, refusing())), []string{"join", "granite", "--member-context", "admin@granite", "--hub-namespaces", "hpc,climate"}},
 		"remove":            {plain, []string{"remove", "basalt"}},
 		"remove dry":        {plain, []string{"remove", "alpine", "--policy", "Drain", "--dry-run"}},
 		"remove an orphan":  {plain, []string{"remove", "alpine", "--policy", "Orphan", "--dry-run"}},
@@ -152,7 +152,7 @@ func refusing() interceptor.Funcs {
 }
 
 func TestClusterDryRunOfJoin(t *testing.T) {
-	code, out, errs, _ := play(t, scene{objects: administered(), edit: reaching(t, issuing())}, "cluster", "join", "granite", "--member-context", "c", "--dry-run")
+	code, out, errs, _ := play(t, scene{objects: administered(), edit: reaching(t, issuing())}, "cluster", "join", "granite", "--member-context", "c", "--hub-namespaces", "*", "--dry-run")
 	for _, want := range []string{"# on the member", "kind: ClusterRole", "# on the hub", "token: REDACTED", "kind: MemberCluster"} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, no %q in %s%s", code, want, out, errs)
@@ -183,27 +183,29 @@ func TestClusterErrors(t *testing.T) {
 		code     int
 		out, err string
 	}{
-		"nothing":                {nil, exitOK, "join", ""},
-		"of what":                {[]string{"x"}, exitInvalid, "", "x"},
-		"help":                   {[]string{"join", "--help"}, exitOK, "--namespace-only", ""},
-		"join nobody":            {to("join", "--member-context", "c"), exitInvalid, "", "name a member"},
-		"join two":               {to("join", "a", "b"), exitInvalid, "", `takes no argument "b"`},
-		"a name that cannot be":  {to("join", "Alpine!", "--member-context", "c"), exitInvalid, "", "is no name"},
-		"join what":              {to("join", "a"), exitInvalid, "", "--member-context"},
-		"no such context":        {to("join", "a", "--member-kubeconfig", kubeconfig, "--member-context", "x"), exitInvalid, "", "no connection to the member"},
-		"no such kubeconfig":     {to("join", "a", "--member-kubeconfig", "testdata/none"), exitInvalid, "", "no connection to the member"},
-		"a server without TLS":   {to("join", "a", "--member-kubeconfig", kubeconfig, "--server", "http://a"), exitInvalid, "", "must be an https:// URL"},
-		"labels that are none":   {to("join", "a", "--labels", "x"), exitInvalid, "", "must be formatted as key=value"},
-		"a hub that is away":     {to("list"), exitFailed, "", "the hub does not answer"},
-		"no hub":                 {[]string{"list", "--kubeconfig", "testdata/none"}, exitInvalid, "", "no connection to a hub"},
-		"no namespace":           {to("list", "-n", "hpc"), exitInvalid, "", "unknown shorthand flag"},
-		"an unknown format":      {to("list", "-o", "xml"), exitInvalid, "", "wide, json, yaml, name"},
-		"an unknown policy":      {to("remove", "a", "--policy", "Delete"), exitInvalid, "", "Block, Drain, Orphan"},
-		"remove from what":       {to("remove", "a", "--member-context", "x"), exitInvalid, "", "no connection to the member"},
-		"drain nobody":           {to("drain"), exitInvalid, "", "name a member"},
-		"a time that is not one": {to("drain", "a", "--timeout", "soon"), exitInvalid, "", "invalid argument"},
-		"no time":                {to("drain", "a", "--timeout", "0s"), exitInvalid, "", "--timeout must be more than 0"},
-		"cordon on no hub":       {to("cordon", "a"), exitFailed, "", "127.0.0.1:1"},
+		"nothing":                 {nil, exitOK, "join", ""},
+		"of what":                 {[]string{"x"}, exitInvalid, "", "x"},
+		"help":                    {[]string{"join", "--help"}, exitOK, "--namespace-only", ""},
+		"join nobody":             {to("join", "--member-context", "c"), exitInvalid, "", "name a member"},
+		"join two":                {to("join", "a", "b"), exitInvalid, "", `takes no argument "b"`},
+		"a name that cannot be":   {to("join", "Alpine!", "--member-context", "c"), exitInvalid, "", "is no name"},
+		"join what":               {to("join", "a"), exitInvalid, "", "--member-context"},
+		"no such context":         {to("join", "a", "--member-kubeconfig", kubeconfig, "--member-context", "x"), exitInvalid, "", "no connection to the member"},
+		"no such kubeconfig":      {to("join", "a", "--member-kubeconfig", "testdata/none"), exitInvalid, "", "no connection to the member"},
+		"a server without TLS":    {to("join", "a", "--member-kubeconfig", kubeconfig, "--server", "http://a"), exitInvalid, "", "must be an https:// URL"},
+		"two ways to say who":     {to("join", "a", "--member-kubeconfig", kubeconfig, "--hub-namespaces", "*", "--hub-namespace-selector", "a=b"), exitInvalid, "", "not both"},
+		"a selector that is none": {to("join", "a", "--member-kubeconfig", kubeconfig, "--hub-namespace-selector", "a in b"), exitInvalid, "", "--hub-namespace-selector"},
+		"labels that are none":    {to("join", "a", "--labels", "x"), exitInvalid, "", "must be formatted as key=value"},
+		"a hub that is away":      {to("list"), exitFailed, "", "the hub does not answer"},
+		"no hub":                  {[]string{"list", "--kubeconfig", "testdata/none"}, exitInvalid, "", "no connection to a hub"},
+		"no namespace":            {to("list", "-n", "hpc"), exitInvalid, "", "unknown shorthand flag"},
+		"an unknown format":       {to("list", "-o", "xml"), exitInvalid, "", "wide, json, yaml, name"},
+		"an unknown policy":       {to("remove", "a", "--policy", "Delete"), exitInvalid, "", "Block, Drain, Orphan"},
+		"remove from what":        {to("remove", "a", "--member-context", "x"), exitInvalid, "", "no connection to the member"},
+		"drain nobody":            {to("drain"), exitInvalid, "", "name a member"},
+		"a time that is not one":  {to("drain", "a", "--timeout", "soon"), exitInvalid, "", "invalid argument"},
+		"no time":                 {to("drain", "a", "--timeout", "0s"), exitInvalid, "", "--timeout must be more than 0"},
+		"cordon on no hub":        {to("cordon", "a"), exitFailed, "", "127.0.0.1:1"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

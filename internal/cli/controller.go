@@ -18,6 +18,7 @@ import (
 	ctrlzap "sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/minifleet/minifleet/controllers"
+	"github.com/minifleet/minifleet/internal/tenant"
 	"github.com/minifleet/minifleet/internal/version"
 )
 
@@ -50,6 +51,8 @@ func newController() *cobra.Command {
 	flags.IntVar(&f.options.Workers, "workers", 32, "how many FleetMiniClusters are reconciled at once")
 	flags.DurationVar(&f.options.FollowInterval, "follow-interval", time.Minute,
 		"how often the hub's Secrets and ConfigMaps that live runs have copies of are read")
+	flags.StringSliceVar((*[]string)(&f.options.Reserved), "reserved-namespaces", tenant.DefaultReserved,
+		"namespaces of members that no namespace of the hub may use: patterns with *; the manager's own is always one")
 	flags.Float64Var(&f.options.IntervalScale, "interval-scale", 1, "factor for the intervals between attempts; for tests")
 	_ = flags.MarkHidden("interval-scale") // fails for unknown names only
 	f.dashboard.add(flags)
@@ -64,6 +67,9 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	}
 	if f.options.Workers < 1 {
 		return invalid{fmt.Errorf("--workers must be at least 1")}
+	}
+	if err := f.options.Reserved.Validate(); err != nil {
+		return invalid{fmt.Errorf("--reserved-namespaces: %w", err)}
 	}
 	if f.options.FollowInterval < time.Second {
 		return invalid{fmt.Errorf("--follow-interval must be at least 1s")}

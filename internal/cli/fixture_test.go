@@ -153,7 +153,7 @@ func source() *v1alpha1.GitSource {
 }
 
 func member(name string, edits ...func(*v1alpha1.MemberCluster)) *v1alpha1.MemberCluster {
-	m := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.MemberClusterSpec{KubeconfigSecretRef: v1alpha1.LocalReference{Name: name}}}
+	m := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.MemberClusterSpec{Namespaces: v1alpha1.AllNamespaces(), KubeconfigSecretRef: v1alpha1.LocalReference{Name: name}}}
 	m.Status.Conditions = []metav1.Condition{condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonConnected, "connected")}
 	for _, edit := range edits {
 		edit(m)

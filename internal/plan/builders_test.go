@@ -176,10 +176,10 @@ func MakeMember(name string) *MemberWrapper {
 	w := &MemberWrapper{plan.Member{
 		Cluster: &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{
 			Name: name, CreationTimestamp: metav1.NewTime(start.Add(-time.Hour)), Annotations: map[string]string{}, Labels: map[string]string{},
-		}},
+		}, Spec: v1alpha1.MemberClusterSpec{Namespaces: v1alpha1.AllNamespaces()}},
 		Connection: plan.Connection{
 			Connected: true, Attempted: true, Ready: true, LastHeard: start, Since: start.Add(-time.Hour),
-			UID: "uid-" + name, Namespace: "hpc", Room: nodeusage.Unknown,
+			UID: "uid-" + name, Namespace: "hpc", NextNamespace: "hpc", Room: nodeusage.Unknown,
 		},
 	}}
 	ready(w.Cluster, metav1.ConditionTrue, v1alpha1.ReasonConnected, "")
@@ -414,7 +414,7 @@ func MakeSnapshot(f *v1alpha1.FleetMiniCluster, members ...*MemberWrapper) *plan
 	}
 	for _, m := range members {
 		s.Members = append(s.Members, m.Member)
-		s.Facts[m.Cluster.Name] = plan.Facts{Record: &plan.Record{}}
+		s.Facts[m.Cluster.Name] = plan.Facts{Record: &plan.Record{}, NamespaceUse: &plan.NamespaceUse{}}
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/minifleet/minifleet/internal/placement"
 	"github.com/minifleet/minifleet/internal/queue"
 	"github.com/minifleet/minifleet/internal/sanitize"
+	"github.com/minifleet/minifleet/internal/tenant"
 )
 
 // Line is what a FleetMiniCluster waits for.
@@ -88,10 +90,52 @@ func waitsFor(s *Snapshot, m *Member) time.Duration {
 	return max(since.Add(roomTimeout).Sub(s.Now), 0)
 }
 
+// mayUse says whether the object's namespace may use a member.
+func (s *Snapshot) mayUse(m *Member) bool {
+	return tenant.MayUse(m.Cluster.Spec.Namespaces, s.Object.Namespace, s.NamespaceLabels)
+}
+
+// usable are how many members the object's namespace may use.
+func (s *Snapshot) usable() int {
+	n := 0
+	for i := range s.Members {
+		if s.mayUse(&s.Members[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// named names members for a message: the first few that the object's namespace may use, and how many others.
+func (s *Snapshot) named(names []string) string {
+	var known []string
+	others := 0
+	for _, name := range names {
+		if m := s.Member(name); m != nil && !s.mayUse(m) {
+			others++
+			continue
+		}
+		known = append(known, name)
+	}
+	hidden := fmt.Sprintf("%d members that this namespace may not use", others)
+	switch {
+	case others == 0:
+		return sanitize.Names(known, maxNamed)
+	case len(known) == 0:
+		return hidden
+	default:
+		return sanitize.Names(known, maxNamed) + " and " + hidden
+	}
+}
+
+// candidates are the members that the object's namespace may use: a placement knows of no other.
 func (d *Decision) candidates(s *Snapshot, members map[string]fitness) []placement.Candidate {
 	var out []placement.Candidate
 	for i := range s.Members {
 		m := s.Members[i].Cluster
+		if !s.mayUse(&s.Members[i]) {
+			continue
+		}
 		f := members[m.Name]
 		if f.roomUnknown {
 			d.Line.Unknown = append(d.Line.Unknown, m.Name)

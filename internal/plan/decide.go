@@ -151,9 +151,12 @@ func (d *Decision) place(s *Snapshot, reads *Reads) {
 		return
 	}
 	if len(chosen.Clusters) == 0 && chosen.Matching == 0 {
-		d.Problem = &rollup.Problem{Reason: v1alpha1.ReasonNoClusterMatches, Message: noMatch(spec, len(s.Members), chosen)}
+		d.Problem = &rollup.Problem{Reason: v1alpha1.ReasonNoClusterMatches, Message: noMatch(spec, s.usable(), len(s.Members), chosen)}
 	}
 	d.record(spec, chosen, members)
+	if len(d.Placement.Clusters) < int(d.Placement.Wanted) {
+		d.Placement.NotPermitted = int32(len(s.Members) - s.usable()) //nolint:gosec // far fewer than 2³¹ members
+	}
 	d.reserve(s, in.Keep, reads)
 }
 
@@ -224,13 +227,21 @@ func reasons(members []v1alpha1.RejectedCluster, where string) string {
 }
 
 // noMatch says why no member may be chosen, and what to do.
-func noMatch(spec *v1alpha1.PlacementSpec, members int, d placement.Decision) string {
-	if d.Unselected == len(d.Rejected) {
-		return fmt.Sprintf("none of %d MemberClusters has labels that match the selector %s: change the placement or label a member (`kubectl get mcl --show-labels`)",
-			members, metav1.FormatLabelSelector(&spec.ClusterSelector))
+func noMatch(spec *v1alpha1.PlacementSpec, usable, all int, d placement.Decision) string {
+	others := ""
+	if n := all - usable; n > 0 {
+		others = fmt.Sprintf("; %d more do not let this namespace use them, which their administrator says (spec.namespaces)", n)
 	}
-	return fmt.Sprintf("none of %d MemberClusters may be chosen: change the placement, or labels or taints of a member; %s",
-		members, reasons(d.Rejected, ", see status.placement.rejected"))
+	switch {
+	case usable == 0 && all > 0:
+		return fmt.Sprintf("this namespace may use none of %d MemberClusters: their administrator says who may (spec.namespaces)", all)
+	case d.Unselected == len(d.Rejected):
+		return fmt.Sprintf("none of %d MemberClusters has labels that match the selector %s: change the placement or label a member (`kubectl get mcl --show-labels`)%s",
+			usable, metav1.FormatLabelSelector(&spec.ClusterSelector), others)
+	default:
+		return fmt.Sprintf("none of %d MemberClusters may be chosen: change the placement, or labels or taints of a member; %s%s",
+			usable, reasons(d.Rejected, ", see status.placement.rejected"), others)
+	}
 }
 
 // reserve asks for the room of what is about to begin.

@@ -250,6 +250,8 @@ func (r *reconciliation) readFact(name string, fact plan.Fact, ledger runs.Ledge
 		}
 	case plan.ReadExit:
 		f.Exit = &plan.Exit{}
+	case plan.ReadNamespace:
+		f.NamespaceUse = &plan.NamespaceUse{}
 	case plan.ReadReferences:
 		f.References = &plan.References{}
 	case plan.ReadRoom:

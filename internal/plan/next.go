@@ -93,7 +93,9 @@ func (t *Target) decide(s *Snapshot, d *Decision, hold string, ledger runs.Ledge
 		return
 	case t.Step.Action == runs.Adopt && t.claimed(s, d, ledger):
 		return
-	case t.Step.Action == runs.Begin && !t.referencesMet(s, d, reads):
+	case t.Step.Action == runs.Begin && t.moves(last):
+		return
+	case t.Step.Action == runs.Begin && (!t.namespaceUsable(s, reads) || !t.referencesMet(s, d, reads)):
 		return
 	}
 	t.admit(s, d, ledger, line, reads)
@@ -181,6 +183,30 @@ func (t *Target) claimed(s *Snapshot, d *Decision, ledger runs.Ledger) bool {
 	t.fail(s, &rollup.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: fmt.Sprintf(
 		"its Job claims to be run %s, which is on member %s; nothing is done here while that Job is there", id, on)})
 	return true
+}
+
+// moves has what an ended run has in another namespace of the member removed, before the next one begins in the namespace
+// that its MemberCluster says now.
+func (t *Target) moves(last *v1alpha1.Run) bool {
+	if last == nil || t.NextNamespace == "" || t.NextNamespace == t.Namespace {
+		return false
+	}
+	t.Step = runs.Step{Action: runs.Cleanup, Reason: v1alpha1.ReasonDeleting, Message: fmt.Sprintf(
+		"the next run is to be in namespace %s of the member; what is left in %s is removed first", t.NextNamespace, t.Namespace)}
+	return true
+}
+
+// namespaceUsable says whether the namespace of the member may be used: a run begins only then.
+func (t *Target) namespaceUsable(s *Snapshot, reads *Reads) bool {
+	if t.NamespaceUse == nil {
+		reads.add(t.Name, ReadNamespace)
+		return false
+	}
+	if t.NamespaceUse.Denied == nil {
+		return true
+	}
+	t.fail(s, t.NamespaceUse.Denied)
+	return false
 }
 
 // referencesMet says whether everything that the MiniCluster references can be had on the member: a run begins only

@@ -51,6 +51,8 @@ import (
 type Snapshot struct {
 	// Object is the FleetMiniCluster as it was read.
 	Object *v1alpha1.FleetMiniCluster
+	// NamespaceLabels are those of the object's namespace, by which members are open to it or not.
+	NamespaceLabels map[string]string
 	// Placement is nil where the object names a Placement that is not there.
 	Placement *v1alpha1.PlacementSpec
 	// Members are the registered ones.
@@ -101,8 +103,9 @@ type Connection struct {
 	// member that was lost, when it was connected again.
 	LastHeard, Since time.Time
 
-	// UID is the identity of a member that is connected, Namespace the one there for objects of this FleetMiniCluster.
-	UID, Namespace string
+	// UID is the identity of a member that is connected, Namespace the one there that the objects of this FleetMiniCluster
+	// are in, NextNamespace the one that its next run is to be in; empty if there is none.
+	UID, Namespace, NextNamespace string
 	// Room says whether it is known what the member has free, RoomError what it answered instead.
 	Room      nodeusage.State
 	RoomError string
@@ -120,6 +123,8 @@ type Facts struct {
 	Observed *Observation
 	// Exit is how a failed Job's first pod ended; its RunExit is nil where the member cannot tell any more.
 	Exit *Exit
+	// NamespaceUse is whether the namespace of the member may be used.
+	NamespaceUse *NamespaceUse
 	// References is whether all that the MiniCluster names can be had on the member.
 	References *References
 	// Room is what is free with this FleetMiniCluster's own pods counted as ended, RoomBeside with these in place.
@@ -155,6 +160,9 @@ type Observation struct {
 // Exit is how a failed run ended.
 type Exit struct{ *v1alpha1.RunExit }
 
+// NamespaceUse is nil Denied where the namespace of a member may be used.
+type NamespaceUse struct{ Denied *rollup.Problem }
+
 // References is nil Missing where everything can be had. Waiting says that a run waits for nothing else.
 type References struct{ Missing *rollup.Problem }
 
@@ -169,6 +177,7 @@ const (
 	ReadObserved   Fact = "Observed"
 	ReadConfirmed  Fact = "Confirmed" // Observed, and an absence confirmed by the member
 	ReadExit       Fact = "Exit"
+	ReadNamespace  Fact = "Namespace" // NamespaceUse
 	ReadReferences Fact = "References"
 	ReadRoom       Fact = "Room"
 	ReadRoomBeside Fact = "RoomBeside"

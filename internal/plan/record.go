@@ -74,13 +74,13 @@ func (r *Round) begin(s *Snapshot, d *Decision, t *Target, last *v1alpha1.Run) {
 	r.Ledger = r.Ledger.Add(v1alpha1.Run{
 		ID: id, Cluster: t.Name,
 		Digest: d.Wanted.Digest, RerunAt: d.Wanted.RerunAt, Revision: s.Object.Annotations[v1alpha1.AnnotationSourceRevision],
-		State: v1alpha1.RunStarting, StartTime: timeOf(s), ClusterUID: t.uid, Attempt: eviction.Attempt(r.Ledger, d.Wanted, last),
+		State: v1alpha1.RunStarting, StartTime: timeOf(s), ClusterUID: t.uid, Namespace: t.Namespace, Attempt: eviction.Attempt(r.Ledger, d.Wanted, last),
 	}, limits(s.Object))
 	r.Changed = append(r.Changed, t.Name)
 }
 
 func (r *Round) adopt(s *Snapshot, t *Target) {
-	run := adopted(t.Observed.Job, t.Name, t.uid)
+	run := adopted(t.Observed.Job, t.Name, t.uid, t.Namespace)
 	ledger := slices.DeleteFunc(slices.Clone(r.Ledger), func(old v1alpha1.Run) bool { return old.ID == run.ID })
 	r.Ledger = ledger.Add(run, limits(s.Object))
 	r.Changed = append(r.Changed, t.Name)

@@ -11,6 +11,7 @@ import (
 	"github.com/minifleet/minifleet/internal/eviction"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/sanitize"
+	"github.com/minifleet/minifleet/internal/tenant"
 )
 
 // Record is what a member has on record of runs that have ended there, oldest first.
@@ -156,7 +157,7 @@ func (d *Decision) adoptHeld(s *Snapshot) {
 		if d.rememberedOn(s, job.RunID, name) != "" {
 			continue // which is told when it is its turn
 		}
-		found = append(found, adopted(job, name, m.Connection.UID))
+		found = append(found, adopted(job, name, m.Connection.UID, m.Connection.Namespace))
 	}
 	slices.SortStableFunc(found, func(a, b v1alpha1.Run) int { return a.StartTime.Compare(b.StartTime.Time) })
 	for _, run := range found {
@@ -175,11 +176,11 @@ func (d *Decision) rememberedOn(s *Snapshot, id, member string) string {
 }
 
 // adopted is the line of a Job that the ledger did not know. A Job that has ended ends its run in the next round.
-func adopted(job *runs.Job, member, clusterUID string) v1alpha1.Run {
+func adopted(job *runs.Job, member, clusterUID, namespace string) v1alpha1.Run {
 	created := job.Created
 	return v1alpha1.Run{
 		ID: job.RunID, Cluster: member, Digest: job.Digest, RerunAt: job.RerunAt,
-		State: v1alpha1.RunRunning, JobUID: types.UID(job.UID), StartTime: &created, ClusterUID: clusterUID,
+		State: v1alpha1.RunRunning, JobUID: types.UID(job.UID), StartTime: &created, ClusterUID: clusterUID, Namespace: namespace,
 	}
 }
 
@@ -229,7 +230,7 @@ func (d *Decision) restoreEnded(s *Snapshot) {
 			continue
 		}
 		for j := range record.Ended {
-			if e := &record.Ended[j]; d.restore(s, name, m.Connection.UID, e, j == len(record.Ended)-1) && runs.FindEnded(older, e.ID) == nil {
+			if e := &record.Ended[j]; d.restore(s, m, e, j == len(record.Ended)-1) && runs.FindEnded(older, e.ID) == nil {
 				older = append(older, *e)
 				older[len(older)-1].Cluster = name
 			}
@@ -239,7 +240,8 @@ func (d *Decision) restoreEnded(s *Snapshot) {
 }
 
 // restore says whether a run is to be remembered beside the ledger.
-func (d *Decision) restore(s *Snapshot, member, clusterUID string, e *v1alpha1.EndedRun, latest bool) bool {
+func (d *Decision) restore(s *Snapshot, m *Member, e *v1alpha1.EndedRun, latest bool) bool {
+	member := m.Cluster.Name
 	last := d.Ledger.Last(member)
 	line := d.Ledger.Find(e.ID)
 	switch {
@@ -251,7 +253,7 @@ func (d *Decision) restore(s *Snapshot, member, clusterUID string, e *v1alpha1.E
 		}
 	case latest && (last == nil || last.State.Ended() && !e.CompletionTime.Before(last.CompletionTime) && runs.FindEnded(d.Succeeded, e.ID) == nil):
 		run := runs.Line(e, member)
-		run.ClusterUID, run.RestoredTime = clusterUID, timeOf(s)
+		run.ClusterUID, run.Namespace, run.RestoredTime = m.Connection.UID, m.Connection.Namespace, timeOf(s)
 		run.Message = "as its member has on record"
 		d.Ledger = d.Ledger.Add(run, limits(s.Object))
 		d.Events = append(d.Events, Event{normal, v1alpha1.ReasonRunRestored, "Restore", member, run.ID, fmt.Sprintf(
@@ -277,6 +279,9 @@ func (d *Decision) repeatNothing(s *Snapshot) {
 			continue
 		}
 		run := runs.Line(&e, e.Cluster)
+		if m := s.Member(e.Cluster); m != nil {
+			run.Namespace = tenant.NamespaceOf(s.Object, e.Cluster, &m.Cluster.Spec)
+		}
 		if line := d.Ledger.Find(e.ID); line != nil {
 			run = *line
 			d.Ledger = slices.DeleteFunc(slices.Clone(d.Ledger), func(r v1alpha1.Run) bool { return r.ID == e.ID })
@@ -358,17 +363,17 @@ func (d *Decision) mayRunUnknown(s *Snapshot) string {
 	}
 	if len(left) > 0 {
 		return fmt.Sprintf("a run of the FleetMiniCluster of this name that was deleted may still be live on %s; waiting until it is removed there%s",
-			sanitize.Names(left, maxNamed), declareMembers(s, left))
+			s.named(left), declareMembers(s, left))
 	}
 	if names := s.heldWhenLost(); len(names) > 0 {
 		return fmt.Sprintf("%s had a live run of this name that no FleetMiniCluster owned, or more of these than were noted, when it was cut off; waiting until it answers%s",
-			sanitize.Names(names, maxNamed), declareMembers(s, names))
+			s.named(names), declareMembers(s, names))
 	}
 	names := slices.Concat(d.Unasked, s.Unasked)
 	slices.Sort(names)
 	if names = slices.Compact(names); len(names) > 0 {
 		return fmt.Sprintf("the hub has lost what it knew, and %s, which may hold a run of this MiniCluster, could not be asked yet; waiting until it answers%s",
-			sanitize.Names(names, maxNamed), declareMembers(s, names))
+			s.named(names), declareMembers(s, names))
 	}
 	return ""
 }
@@ -396,6 +401,8 @@ func declareMembers(s *Snapshot, names []string) string {
 	var away []string
 	for _, name := range names {
 		switch m := s.Member(name); {
+		case m != nil && !s.mayUse(m):
+			continue // an administrator of the hub knows which
 		case m == nil:
 			return "; register " + name + " again, or take it out of ConfigMap " + v1alpha1.FleetConfigMap + " when you have made sure that nothing runs there any more"
 		case !m.Connection.Connected:

@@ -18,9 +18,11 @@ import (
 
 // Target is a member that is chosen, or that may still have something of the FleetMiniCluster.
 type Target struct {
-	Name      string
-	Namespace string // on the member
-	Chosen    bool
+	Name string
+	// Namespace is the one on the member that its objects are in, NextNamespace the one that its next run is to be in.
+	Namespace, NextNamespace string
+
+	Chosen bool
 	Facts
 	// Lost is why nothing can be known of the member; nil if it can be asked. LastHeard is when it was last heard from.
 	Lost      *rollup.Problem
@@ -109,7 +111,7 @@ func target(s *Snapshot, d *Decision, ledger runs.Ledger, name string) Target {
 	t.Departing = !m.Cluster.DeletionTimestamp.IsZero()
 	switch {
 	case m.Connection.Connected:
-		t.Namespace, t.uid = m.Connection.Namespace, m.Connection.UID
+		t.Namespace, t.NextNamespace, t.uid = m.Connection.Namespace, m.Connection.NextNamespace, m.Connection.UID
 		t.Lost = otherCluster(ledger.Last(name), m.Connection.UID)
 	case connecting(m):
 		t.Connecting = true

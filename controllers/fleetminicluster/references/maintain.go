@@ -51,10 +51,10 @@ type Change struct{ Reason, Message string }
 // that are not.
 func (k *Keeper) Maintain(ctx context.Context, m *clusters.Member, user User, uses Uses) (Result, error) {
 	var r Result
-	if k.IsHub(m, user.Namespace) {
+	if k.IsHub(ctx, m, user) {
 		return r, nil
 	}
-	used, err := copies.UsedBy(ctx, m, m.TargetNamespace(user.Namespace), user.Origin.Owner, k.FleetID)
+	used, err := copies.UsedBy(ctx, m, user.On(ctx, m), user.Origin.Owner, k.FleetID)
 	if err == nil && len(used) > 0 {
 		err = k.maintainAll(ctx, m, user, uses, used, &r)
 	}
@@ -138,7 +138,7 @@ var changeMessages = map[copies.Change]Change{
 // follow makes a copy that a live run uses what the hub's object is. A run that began with the member's own
 // is not disturbed by what the hub offers since.
 func (k *Keeper) follow(ctx context.Context, m *clusters.Member, user User, source client.Object, r *Result) error {
-	change, err := copies.Ensure(ctx, m, source, m.TargetNamespace(user.Namespace), user.Origin)
+	change, err := copies.Ensure(ctx, m, source, user.On(ctx, m), user.Origin)
 	var conflict *copies.Conflict
 	if errors.As(err, &conflict) {
 		r.Remark = &Error{v1alpha1.ReasonConflict, conflict.Error()}

@@ -39,4 +39,6 @@ type User struct {
 	Origin fleet.Origin
 	// Namespace is its own, on the hub.
 	Namespace string
+	// On is the namespace that its objects are in on a member.
+	On func(context.Context, *clusters.Member) string
 }

@@ -18,10 +18,10 @@ import (
 // ReleaseAll takes a FleetMiniCluster off the users of all copies on a member. Copies that are not used any more are
 // deleted. The member itself is asked only where references says that there may be any.
 func (k *Keeper) ReleaseAll(ctx context.Context, m *clusters.Member, user User, references int) error {
-	if k.IsHub(m, user.Namespace) {
+	if k.IsHub(ctx, m, user) {
 		return nil
 	}
-	namespace := m.TargetNamespace(user.Namespace)
+	namespace := user.On(ctx, m)
 	used, err := copies.UsedBy(ctx, m, namespace, user.Origin.Owner, k.FleetID)
 	if err == nil && len(used)+references > 0 {
 		used, err = copies.Live(ctx, m, namespace, k.FleetID) // the cache may not show the latest yet
@@ -38,10 +38,10 @@ func (k *Keeper) ReleaseAll(ctx context.Context, m *clusters.Member, user User, 
 
 // Any says whether the cache shows copies on a member that a FleetMiniCluster uses.
 func (k *Keeper) Any(ctx context.Context, m *clusters.Member, user User) (bool, error) {
-	if k.IsHub(m, user.Namespace) {
+	if k.IsHub(ctx, m, user) {
 		return false, nil
 	}
-	used, err := copies.UsedBy(ctx, m, m.TargetNamespace(user.Namespace), user.Origin.Owner, k.FleetID)
+	used, err := copies.UsedBy(ctx, m, user.On(ctx, m), user.Origin.Owner, k.FleetID)
 	return len(used) > 0, err
 }
 

@@ -72,11 +72,11 @@ func (k *Keeper) satisfyOne(ctx context.Context, m *clusters.Member, user User, 
 	if err != nil {
 		return "", err
 	}
-	inPlace := k.IsHub(m, user.Namespace)
+	inPlace := k.IsHub(ctx, m, user)
 	var found client.Object
 	if offer := hubobjects.OfferOf(key, source); offer.OK() || inPlace {
 		if found = source; !inPlace {
-			err = bring(ctx, m, source, m.TargetNamespace(user.Namespace), user.Origin)
+			err = bring(ctx, m, source, user.On(ctx, m), user.Origin)
 		}
 	} else {
 		found, err = membersOwn(ctx, m, user, ref)
@@ -85,10 +85,10 @@ func (k *Keeper) satisfyOne(ctx context.Context, m *clusters.Member, user User, 
 	case err != nil:
 		return "", err
 	case found == nil:
-		return k.missing(m, user, ref, source), nil
+		return k.missing(ctx, m, user, ref, source), nil
 	}
 	if keys := hubobjects.MissingKeys(found, ref.Keys); len(keys) > 0 {
-		return missingKeys(m, user, ref, found == source, keys), nil
+		return missingKeys(ctx, m, user, ref, found == source, keys), nil
 	}
 	return "", nil
 }
@@ -99,14 +99,14 @@ func (u User) key(kind, name string) hubobjects.Key {
 
 // IsHub says whether a member is the hub itself, and the namespace there the object's own: what is referenced is
 // there, or is not, and nothing is copied or deleted.
-func (k *Keeper) IsHub(m *clusters.Member, namespace string) bool {
-	return m.UID == k.HubUID && m.TargetNamespace(namespace) == namespace
+func (k *Keeper) IsHub(ctx context.Context, m *clusters.Member, user User) bool {
+	return m.UID == k.HubUID && user.On(ctx, m) == user.Namespace
 }
 
 // membersOwn is what a member has of its own under the name of a reference, or nil. What MiniFleet has put
 // there is for others, and is deleted without notice.
 func membersOwn(ctx context.Context, m *clusters.Member, user User, ref fluxv1alpha2.Reference) (client.Object, error) {
-	obj, err := copies.Find(ctx, m, ref.Kind, types.NamespacedName{Namespace: m.TargetNamespace(user.Namespace), Name: ref.Name})
+	obj, err := copies.Find(ctx, m, ref.Kind, types.NamespacedName{Namespace: user.On(ctx, m), Name: ref.Name})
 	if err != nil || obj == nil || obj.GetAnnotations()[v1alpha1.AnnotationFleetID] != "" {
 		return nil, err
 	}
@@ -114,19 +114,19 @@ func membersOwn(ctx context.Context, m *clusters.Member, user User, ref fluxv1al
 }
 
 // missing says what is missing, what names it, and what to do.
-func (k *Keeper) missing(m *clusters.Member, user User, ref fluxv1alpha2.Reference, source client.Object) string {
+func (k *Keeper) missing(ctx context.Context, m *clusters.Member, user User, ref fluxv1alpha2.Reference, source client.Object) string {
 	offer := hubobjects.OfferOf(user.key(ref.Kind, ref.Name), source)
 	text := fmt.Sprintf("%s %s, named by %s, is missing: %s", ref.Kind, ref.Name, namedBy(ref), offer.Refused)
-	if k.IsHub(m, user.Namespace) {
+	if k.IsHub(ctx, m, user) {
 		return text + ": create it there"
 	}
-	return fmt.Sprintf("%s, and namespace %s of the member none of its own: %s, or create one on the member", text, m.TargetNamespace(user.Namespace), offer.Remedy)
+	return fmt.Sprintf("%s, and namespace %s of the member none of its own: %s, or create one on the member", text, user.On(ctx, m), offer.Remedy)
 }
 
-func missingKeys(m *clusters.Member, user User, ref fluxv1alpha2.Reference, ofHub bool, keys []string) string {
+func missingKeys(ctx context.Context, m *clusters.Member, user User, ref fluxv1alpha2.Reference, ofHub bool, keys []string) string {
 	where := fmt.Sprintf("namespace %s of the hub", user.Namespace)
 	if !ofHub {
-		where = fmt.Sprintf("namespace %s of the member", m.TargetNamespace(user.Namespace))
+		where = fmt.Sprintf("namespace %s of the member", user.On(ctx, m))
 	}
 	return fmt.Sprintf("%s %s in %s, named by %s, has no key %s: add it there, or correct the field",
 		ref.Kind, ref.Name, where, namedBy(ref), strings.Join(keys, ", "))

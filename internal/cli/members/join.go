@@ -45,6 +45,8 @@ type Join struct {
 	Member Member
 	Name   string
 	Labels map[string]string
+	// Namespaces of the hub may use the member; nil keeps what is registered.
+	Namespaces *v1alpha1.NamespaceAccess
 	// Confined is the one namespace of the member that MiniFleet may use; empty for all.
 	Confined string
 	// Timeout is how long the token, and then the connection, is waited for.
@@ -120,18 +122,30 @@ func (j *Join) prepare(ctx context.Context) ([]client.Object, error) {
 	return objects, j.checkIdentity(ctx)
 }
 
+// checkNamespaces wants it said who may use a new member.
+func (j *Join) checkNamespaces(registered []v1alpha1.MemberCluster) error {
+	said := slices.ContainsFunc(registered, func(m v1alpha1.MemberCluster) bool { return m.Name == j.Name && m.Spec.Namespaces != nil })
+	if j.Namespaces == nil && !said {
+		return inputf("which namespaces of the hub may use member %s? Say it with --hub-namespaces NAME,… or --hub-namespaces '*', or --hub-namespace-selector KEY=VALUE", j.Name)
+	}
+	return nil
+}
+
 // checkIdentity refuses a cluster that is registered under another name, and a name that is another cluster's.
 func (j *Join) checkIdentity(ctx context.Context) error {
+	var registered v1alpha1.MemberClusterList
+	if err := j.Hub.Client.List(ctx, &registered); err != nil {
+		return fmt.Errorf("listing the members of the hub: %w", err)
+	}
+	if err := j.checkNamespaces(registered.Items); err != nil {
+		return err
+	}
 	uid, err := clusterUID(ctx, j.Member.Client)
 	if apierrors.IsForbidden(err) {
 		return nil // the hub will find out
 	}
 	if err != nil {
 		return fmt.Errorf("asking the member who it is: %w", err)
-	}
-	var registered v1alpha1.MemberClusterList
-	if err := j.Hub.Client.List(ctx, &registered); err != nil {
-		return fmt.Errorf("listing the members of the hub: %w", err)
 	}
 	for i := range registered.Items {
 		m := &registered.Items[i]
@@ -251,6 +265,9 @@ func take(have, want client.Object) (changed bool) {
 	case *v1alpha1.MemberCluster:
 		w := want.(*v1alpha1.MemberCluster) //nolint:forcetypeassert // see above
 		h.Spec.KubeconfigSecretRef, h.Spec.Namespace = w.Spec.KubeconfigSecretRef, w.Spec.Namespace
+		if w.Spec.Namespaces != nil {
+			h.Spec.Namespaces = w.Spec.Namespaces
+		}
 		for k, v := range w.Labels {
 			metav1.SetMetaDataLabel(&h.ObjectMeta, k, v)
 		}
@@ -302,7 +319,9 @@ func (j *Join) secret(kubeconfig []byte) *corev1.Secret {
 func (j *Join) memberCluster() *v1alpha1.MemberCluster {
 	return &v1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: j.Name, Labels: maps.Clone(j.Labels)},
-		Spec:       v1alpha1.MemberClusterSpec{KubeconfigSecretRef: v1alpha1.LocalReference{Name: j.Name}, Namespace: j.Confined},
+		Spec: v1alpha1.MemberClusterSpec{
+			Namespaces: j.Namespaces, KubeconfigSecretRef: v1alpha1.LocalReference{Name: j.Name}, Namespace: j.Confined,
+		},
 	}
 }
 

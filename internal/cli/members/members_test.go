@@ -123,7 +123,7 @@ func newScene(t *testing.T) *scene {
 	s.member.react, s.hub.react = tokens, says(metav1.ConditionTrue, v1alpha1.ReasonConnected)
 	s.join = members.Join{
 		Hub: s.tell(), Member: members.Member{Client: s.member, Server: "https://member.example.org:6443", CA: []byte("a CA")},
-		Name: "alpine", Labels: map[string]string{"site": "north"}, Timeout: 2 * time.Second,
+		Name: "alpine", Labels: map[string]string{"site": "north"}, Namespaces: v1alpha1.AllNamespaces(), Timeout: 2 * time.Second,
 	}
 	return s
 }
@@ -136,7 +136,7 @@ func (s *scene) tell() members.Hub {
 
 // again is the same join by another call.
 func (s *scene) again() *members.Join {
-	return &members.Join{Hub: s.join.Hub, Member: s.join.Member, Name: s.join.Name, Labels: s.join.Labels, Confined: s.join.Confined, Timeout: s.join.Timeout}
+	return &members.Join{Hub: s.join.Hub, Member: s.join.Member, Name: s.join.Name, Labels: s.join.Labels, Namespaces: s.join.Namespaces, Confined: s.join.Confined, Timeout: s.join.Timeout}
 }
 
 func (s *scene) clear() { s.told, s.hub.writes, s.member.writes = nil, nil, nil }
