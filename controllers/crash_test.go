@@ -205,7 +205,7 @@ func expectOneRunEach(ctx context.Context, namespace string) {
 	runs := fmcIn(ctx, namespace, "app").Status.Runs
 	Expect(runs).To(HaveLen(2), namespace)
 	var kept corev1.Secret
-	Expect(hub.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "app.curve"}, &kept)).To(Succeed())
+	Expect(hub.Get(ctx, certificateKey(namespace, "app"), &kept)).To(Succeed())
 	for _, cluster := range []string{"alpine", "basalt"} {
 		// An answer that nobody waited for may be in no audit log. But without a deletion there cannot have
 		// been two Jobs of a name.

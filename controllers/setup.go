@@ -26,6 +26,7 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/controllers/fleetminicluster"
 	"github.com/minifleet/minifleet/controllers/gitsource"
+	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
 	"github.com/minifleet/minifleet/controllers/internal/events"
 	"github.com/minifleet/minifleet/controllers/internal/identity"
 	"github.com/minifleet/minifleet/controllers/internal/inflight"
@@ -163,8 +164,10 @@ func managerOptions(o Options, scheme *runtime.Scheme) manager.Options {
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
-				// Of all Secrets only the kubeconfigs are watched.
-				&corev1.Secret{}: {Namespaces: map[string]cache.Config{o.Namespace: {FieldSelector: fields.Everything()}}},
+				// Of all Secrets only the kubeconfigs are watched. The certificates beside them are many.
+				&corev1.Secret{}: {Namespaces: map[string]cache.Config{o.Namespace: {
+					FieldSelector: fields.OneTermNotEqualSelector("type", string(curvesecret.Type)),
+				}}},
 			},
 		},
 		// Other Secrets are read one by one, when they are needed.
@@ -223,7 +226,7 @@ func setUpControllers(mgr *Manager, connections *notifiers, who *identity.Identi
 		return fmt.Errorf("watching Jobs on members: %w", err)
 	}
 	fleet := fleetminicluster.New(fleetminicluster.Options{
-		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: mgr.Members, FleetID: who.FleetID(), HubUID: who.UID(), Unasked: who.Unasked,
+		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: mgr.Members, FleetID: who.FleetID(), HubUID: who.UID(), Namespace: o.Namespace, Unasked: who.Unasked,
 		Recorder: recorder, Now: o.Now, FollowInterval: o.FollowInterval, InFlight: tracker, Reserved: o.reserved(),
 		Queue: mgr.Queue, Intervals: fleetminicluster.DefaultIntervals().Scale(o.scale()),
 	})
@@ -233,7 +236,7 @@ func setUpControllers(mgr *Manager, connections *notifiers, who *identity.Identi
 	connections.notifyAll(local.GetClient())
 	who.OnChange(func() { connections.fleet.Notify(everyMember) })
 	sources := &gitsource.Reconciler{
-		Client: local.GetClient(), Fetcher: &fetch.Fetcher{Timeout: maxGitTimeout}, Recorder: recorder, Now: o.Now,
+		Client: local.GetClient(), Fetcher: &fetch.Fetcher{Timeout: maxGitTimeout}, Recorder: recorder, Now: o.Now, Namespace: o.Namespace,
 	}
 	if err := sources.SetUp(local); err != nil {
 		return fmt.Errorf("setting up the GitSource controller: %w", err)

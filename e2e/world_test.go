@@ -14,6 +14,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -38,6 +39,11 @@ func newWorld(ctx context.Context) *world {
 	worlds++
 	w := &world{name: fmt.Sprintf("world-%d", worlds)}
 	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})).To(Succeed())
+	Expect(hub.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "minifleet-secrets"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "minifleet-secret-reader"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: managerNamespace, Name: "minifleet-controller-manager"}},
+	})).To(Succeed())
 	w.place(ctx, "gpu-one", map[string]string{"gpu": "true"}, ptr.To[int32](1))
 	w.place(ctx, "south", map[string]string{"site": "south"}, nil)
 	w.place(ctx, "north", map[string]string{"site": "north"}, nil)

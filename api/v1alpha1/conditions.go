@@ -80,6 +80,7 @@ const (
 	ReasonNamespacesNotSaid    = "NamespacesNotSaid"
 	ReasonNamespaceDenied      = "NamespaceDenied"
 	ReasonReferenceMissing     = "ReferenceMissing"
+	ReasonBindingMissing       = "BindingMissing"
 	ReasonReferenceUpdated     = "ReferenceUpdated"
 	ReasonReferenceWithdrawn   = "ReferenceWithdrawn"
 	ReasonHealthy              = "Healthy"

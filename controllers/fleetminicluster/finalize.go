@@ -19,7 +19,6 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/controllers/internal/condition"
-	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
 	"github.com/minifleet/minifleet/controllers/internal/retry"
 	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/rollup"
@@ -37,6 +36,9 @@ func (r *Reconciler) finalize(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 	left := deletionDeadline(fmc).Sub(r.Now())
 	if left <= 0 && err == nil {
 		waiting, err = r.orphan(ctx, fmc, waiting)
+	}
+	if len(waiting) == 0 && err == nil {
+		err = r.keys.Delete(ctx, fmc)
 	}
 	if len(waiting) == 0 && err == nil {
 		controllerutil.RemoveFinalizer(fmc, v1alpha1.Finalizer)
@@ -114,7 +116,7 @@ func (r *Reconciler) toClean(ctx context.Context, fmc *v1alpha1.FleetMiniCluster
 	lost := false
 	if plan.KnowsNoRun(fmc) && !r.newcomers.has(fmc.UID) {
 		var err error
-		if lost, err = curvesecret.Exists(ctx, r.Client, fmc); err != nil {
+		if lost, err = r.keys.Exists(ctx, fmc); err != nil {
 			return nil, err
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/controllers/fleetminicluster/references"
 	"github.com/minifleet/minifleet/controllers/internal/allowance"
-	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
 	"github.com/minifleet/minifleet/internal/eviction"
 	"github.com/minifleet/minifleet/internal/grant"
 	"github.com/minifleet/minifleet/internal/nodeusage"
@@ -35,7 +34,7 @@ func (c *reconciliation) read(ctx context.Context, reads plan.Reads, ledger runs
 		}
 	}
 	if reads.HadRuns {
-		had, err := curvesecret.Exists(ctx, c.Client, c.snapshot.Object)
+		had, err := c.keys.Exists(ctx, c.snapshot.Object)
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@
 //	status.go       the one write of the status, and its events
 //	finalize.go     deletion; orphan.go writes down what it cannot remove
 //	stale.go        Jobs of stale requests
+//	keys.go         CURVE certificates, beside what controllers/internal/curvesecret does
 //	watches.go      what leads to a reconciliation
 //	reconciler.go   what lives as long as the controller; reconciliation.go, as long as one reconciliation
 package fleetminicluster
@@ -55,6 +56,8 @@ type Options struct {
 	FleetID string
 	// HubUID is the UID of the hub's kube-system namespace.
 	HubUID string
+	// Namespace is the manager's own.
+	Namespace string
 	// Reserved are the namespaces of members that nobody uses.
 	Reserved tenant.Reserved
 	// Unasked are the members, registered or not, of which it is not known what they hold of this fleet.
@@ -82,6 +85,7 @@ type Reconciler struct {
 	newcomers    newcomers
 	vanished     vanished
 	references   *references.Keeper
+	keys         *curvesecret.Store
 	// roomChanged has those reconciled whom the room of a member concerns.
 	roomChanged func(member string)
 	placeholder func() []byte
@@ -99,8 +103,9 @@ func New(o Options) *Reconciler {
 		Options: o, queue: o.Queue, probes: probes.Probes{Intervals: o.Intervals.Probes},
 		roomChanged: func(string) {}, placeholder: sync.OnceValue(curvesecret.Placeholder),
 	}
+	r.keys = &curvesecret.Store{Client: o.Client, Reader: o.APIReader, Namespace: o.Namespace}
 	r.references = &references.Keeper{
-		Hub: hubobjects.New(o.APIReader, o.FollowInterval, o.Now), Client: o.Client, Provider: o.Provider,
+		Hub: hubobjects.New(o.APIReader, o.Namespace, o.FollowInterval, o.Now), Client: o.Client, Provider: o.Provider,
 		FleetID: o.FleetID, HubUID: o.HubUID, Interval: o.FollowInterval, Deleted: r.deleted,
 	}
 	return r

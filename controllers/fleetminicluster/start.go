@@ -3,7 +3,6 @@ package fleetminicluster
 import (
 	"cmp"
 	"context"
-	"slices"
 	"sync"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -11,10 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/controllers/fleetminicluster/references"
-	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
 	"github.com/minifleet/minifleet/internal/plan"
 )
 
@@ -135,21 +132,4 @@ func (c *reconciliation) render(t *plan.Target, cert []byte) (*rendered, error) 
 		clusters.HoldBack(out.job)
 	}
 	return out, nil
-}
-
-// certificate is the CURVE certificate of a FleetMiniCluster, once it was needed.
-type certificate struct {
-	once    sync.Once
-	encoded []byte
-	err     error
-}
-
-// curveCert returns the object's CURVE certificate, which a reconciliation reads at most once.
-func (c *reconciliation) curveCert(ctx context.Context) ([]byte, error) {
-	c.certificate.once.Do(func() {
-		// Where nothing has run yet, it is likely to be missing, which saves asking for it first.
-		missing := !slices.ContainsFunc(c.round.Ledger, func(r v1alpha1.Run) bool { return r.State != v1alpha1.RunStarting })
-		c.certificate.encoded, c.certificate.err = curvesecret.Ensure(ctx, c.Client, c.snapshot.Object, missing)
-	})
-	return c.certificate.encoded, c.certificate.err
 }

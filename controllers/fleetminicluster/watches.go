@@ -75,7 +75,7 @@ func (r *Reconciler) SetUp(mgr mcmanager.Manager, reachability *events.Notifier[
 	for _, kind := range clusters.OwnedKinds() {
 		onMembers.Add(kind, r.onMember, ownedChanged(kind)...)
 	}
-	return errors.Join(b.Complete(r), mgr.Add(onMembers))
+	return errors.Join(b.Complete(r), mgr.Add(onMembers), mgr.GetLocalManager().Add(r.collectKeys()))
 }
 
 // ownedChanged lets those events of an owned kind through that call for a reconciliation. Of what a run needs the hub

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/controllers/internal/hubobjects"
 	"github.com/minifleet/minifleet/gitsource/fetch"
 	"github.com/minifleet/minifleet/gitsource/parse"
 )
@@ -112,6 +113,11 @@ func (r *Reconciler) auth(ctx context.Context, source *v1alpha1.GitSource) (*fet
 		if apierrors.IsNotFound(err) {
 			return nil, &sourceError{v1alpha1.ReasonSecretInvalid, fmt.Sprintf("spec.secretRef: there is no Secret %s: create it with the keys %s and %s, or %s",
 				key, v1alpha1.GitUsernameKey, v1alpha1.GitPasswordKey, v1alpha1.GitBearerTokenKey)}
+		}
+		if apierrors.IsForbidden(err) {
+			return nil, &sourceError{v1alpha1.ReasonBindingMissing, fmt.Sprintf(
+				"spec.secretRef: MiniFleet may not read Secret %s on the hub; to let it read Secrets and ConfigMaps of this namespace: %s",
+				key, hubobjects.BindCommand(source.Namespace, r.Namespace))}
 		}
 		return nil, fmt.Errorf("reading Secret %s: %w", key, err)
 	}

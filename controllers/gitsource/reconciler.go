@@ -46,6 +46,8 @@ const (
 	conflictDelay = 200 * time.Millisecond
 	// intervalJitter spreads intervals, so that sources which were created together do not stay together.
 	intervalJitter = 0.1
+	// bindingInterval is how often it is tried again to read a Secret without the right to.
+	bindingInterval = 10 * time.Second
 	// concurrentSources is how many sources are reconciled at once.
 	concurrentSources = 8
 )
@@ -56,6 +58,8 @@ type Reconciler struct {
 	Fetcher  *fetch.Fetcher
 	Recorder events.EventRecorder
 	Now      func() time.Time
+	// Namespace is the manager's own.
+	Namespace string
 
 	trees treeCache
 }
@@ -124,7 +128,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil && !isSourceError(err) {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: spread(source.Spec.Interval.Duration)}, nil
+	return reconcile.Result{RequeueAfter: next(source.Spec.Interval.Duration, err)}, nil
+}
+
+// next is when a source is read again. No event tells that a Secret may be read by now.
+func next(interval time.Duration, err error) time.Duration {
+	var own *sourceError
+	if errors.As(err, &own) && own.reason == v1alpha1.ReasonBindingMissing {
+		return min(spread(interval), bindingInterval)
+	}
+	return spread(interval)
 }
 
 // spread is an interval with jitter.

@@ -254,8 +254,16 @@ func rebuildHub(ctx context.Context, f *fleet, s step) error {
 
 // forgetKey removes the certificate that is made for the first run of a FleetMiniCluster.
 func (f *fleet) forgetKey(ctx context.Context, name string) error {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name + ".curve"}}
-	return client.IgnoreNotFound(f.clients[hubName].Delete(ctx, secret))
+	var all corev1.SecretList
+	if err := f.clients[hubName].List(ctx, &all, client.InNamespace(managerNamespace)); err != nil {
+		return err
+	}
+	for i := range all.Items {
+		if s := &all.Items[i]; s.Annotations[v1alpha1.AnnotationOwner] == f.namespace+"/"+name {
+			return client.IgnoreNotFound(f.clients[hubName].Delete(ctx, s))
+		}
+	}
+	return nil
 }
 
 // backUp keeps what the hub is now.

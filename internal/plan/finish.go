@@ -90,7 +90,7 @@ func (r *Round) Status(s *Snapshot, d *Decision, issues map[string]*fleet.PodIss
 // troubleReasons are those of a member's line that an event tells.
 var troubleReasons = []string{
 	v1alpha1.ReasonConflict, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonNamespaceDenied,
-	v1alpha1.ReasonReferenceMissing, v1alpha1.ReasonReferenceWithdrawn,
+	v1alpha1.ReasonReferenceMissing, v1alpha1.ReasonReferenceWithdrawn, v1alpha1.ReasonBindingMissing,
 }
 
 // StatusEvents are events for members that have got into trouble, or out of it, from one status to the next.

@@ -14,9 +14,10 @@ import (
 // curveKey is the Secret's key and the file's name in the pods.
 const curveKey = "curve.cert"
 
-func (m *miniCluster) secretName() string {
-	return m.name + "-curve"
-}
+// SecretName is that of the Secret with the certificate of a MiniCluster.
+func SecretName(miniCluster string) string { return miniCluster + "-curve" }
+
+func (m *miniCluster) secretName() string { return SecretName(m.name) }
 
 // secret holds the certificate that the brokers know each other by: that of the spec, else the one
 // given. It returns an error when it is none that Flux could read; the error quotes nothing of it.

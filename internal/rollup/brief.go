@@ -19,6 +19,7 @@ var briefs = map[string]string{
 	v1alpha1.ReasonConflict:             "an object of the name is there already",
 	v1alpha1.ReasonApplyFailed:          "the member has refused a request",
 	v1alpha1.ReasonReferenceMissing:     "waits for a Secret or ConfigMap",
+	v1alpha1.ReasonBindingMissing:       "MiniFleet may not read the Secrets and ConfigMaps that it names",
 	v1alpha1.ReasonReferenceWithdrawn:   "a Secret or ConfigMap is offered no longer",
 	v1alpha1.ReasonMemberUnreachable:    "nothing is known of it now",
 	v1alpha1.ReasonInsufficientCapacity: "waits for room",

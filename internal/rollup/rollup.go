@@ -196,7 +196,7 @@ func syncAndHealth(in Input, m Member) (v1alpha1.SyncStatus, v1alpha1.HealthStat
 		return v1alpha1.SyncUnknown, health
 	case m.Failed != nil:
 		// What merely waits for somebody to create something has not failed.
-		if health == v1alpha1.Healthy || m.Failed.Reason == v1alpha1.ReasonReferenceMissing {
+		if health == v1alpha1.Healthy || waitsForOthers(m.Failed.Reason) {
 			return v1alpha1.OutOfSync, health
 		}
 		return v1alpha1.OutOfSync, v1alpha1.Degraded
@@ -209,6 +209,11 @@ func syncAndHealth(in Input, m Member) (v1alpha1.SyncStatus, v1alpha1.HealthStat
 	default:
 		return v1alpha1.Synced, health
 	}
+}
+
+// waitsForOthers says that somebody is to create what a run needs, or to let MiniFleet read it.
+func waitsForOthers(reason string) bool {
+	return reason == v1alpha1.ReasonReferenceMissing || reason == v1alpha1.ReasonBindingMissing
 }
 
 // waitsForRoom says that what is to be done has to wait until there is room, or until it is known that there is.

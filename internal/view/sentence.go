@@ -84,6 +84,7 @@ var waits = map[string]func(*why) string{
 	v1alpha1.ReasonRetryWaiting:         (*why).forRetry,
 	v1alpha1.ReasonConnecting:           func(w *why) string { return "It waits until it is known what is free: " + end(w.ready().Message) },
 	v1alpha1.ReasonReferenceMissing:     func(w *why) string { return "It waits for a Secret or ConfigMap: " + end(w.ready().Message) },
+	v1alpha1.ReasonBindingMissing:       func(w *why) string { return "It waits for a Secret or ConfigMap: " + end(w.ready().Message) },
 	v1alpha1.ReasonReferenceWithdrawn:   func(w *why) string { return "It waits for a Secret or ConfigMap: " + end(w.ready().Message) },
 	v1alpha1.ReasonPlacementNotFound:    func(w *why) string { return "It waits for its Placement: " + end(w.ready().Message) },
 	v1alpha1.ReasonNoClusterMatches:     func(w *why) string { return "It waits for a member: " + end(w.ready().Message) },

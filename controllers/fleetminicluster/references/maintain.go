@@ -74,16 +74,22 @@ func (k *Keeper) maintainAll(ctx context.Context, m *clusters.Member, user User,
 	for _, have := range used {
 		key := user.key(copies.Kind(have), have.GetName())
 		source, err := k.Hub.Recent(ctx, key)
-		if err != nil {
+		var denied *hubobjects.Denied
+		if err != nil && !errors.As(err, &denied) {
 			return err
 		}
 		offer := hubobjects.OfferOf(key, source)
 		noted := slices.Contains(copies.Users(have), user.Origin)
-		switch uses.Of(key.Kind, key.Name, noted, offer.OK()) {
+		err = nil
+		// What cannot be read may be offered.
+		switch uses.Of(key.Kind, key.Name, noted, offer.OK() || denied != nil) {
 		case plan.InUse:
-			if offer.OK() {
+			switch {
+			case denied != nil:
+				r.Remark = notFollowed(denied)
+			case offer.OK():
 				err = k.follow(ctx, m, user, source, r)
-			} else {
+			default:
 				r.Remark = &Error{v1alpha1.ReasonReferenceWithdrawn, fmt.Sprintf(
 					"%s %s is no longer offered: %s; the copy stays as it is until the run ends", key.Kind, key.Name, offer.Refused)}
 			}
@@ -108,6 +114,11 @@ func (k *Keeper) restore(ctx context.Context, m *clusters.Member, user User, nee
 		}
 		key := user.key(ref.Kind, ref.Name)
 		source, err := k.Hub.Recent(ctx, key)
+		var denied *hubobjects.Denied
+		if errors.As(err, &denied) {
+			r.After = plan.After(r.After, k.Interval)
+			continue // whether it began with a copy is not known: what the member has stays
+		}
 		if err != nil {
 			return err
 		}
@@ -120,6 +131,11 @@ func (k *Keeper) restore(ctx context.Context, m *clusters.Member, user User, nee
 		}
 	}
 	return nil
+}
+
+// notFollowed says that a copy stays as it is, although the hub's object may change.
+func notFollowed(denied *hubobjects.Denied) *Error {
+	return &Error{v1alpha1.ReasonBindingMissing, fmt.Sprintf("the copy of %s %s stays as it is: %s", denied.Kind, denied.Name, denied.Error())}
 }
 
 func hasCopy(used []client.Object, ref fluxv1alpha2.Reference, user fleet.Origin) bool {

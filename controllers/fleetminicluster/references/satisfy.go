@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,13 +41,16 @@ func Copy(ctx context.Context, m *clusters.Member, source client.Object, namespa
 }
 
 // Satisfy goes through references of a MiniCluster. What the hub offers, as it was at some time since, is brought; of
-// everything else the member must have its own. The error is an *Error that names all that is missing.
+// everything else the member must have its own. The error is an *Error that names all that is missing, or that MiniFleet may
+// not read on the hub: nothing is concluded from that.
 func (k *Keeper) Satisfy(ctx context.Context, m *clusters.Member, user User, refs []fluxv1alpha2.Reference, since time.Time, bring Bring) error {
 	var missing, conflicts []string
+	var denied denials
 	for _, ref := range refs {
 		lack, err := k.satisfyOne(ctx, m, user, ref, since, bring)
 		var conflict *copies.Conflict
 		switch {
+		case denied.add(ref, err):
 		case errors.As(err, &conflict):
 			conflicts = append(conflicts, conflict.Error())
 		case err != nil:
@@ -56,6 +60,8 @@ func (k *Keeper) Satisfy(ctx context.Context, m *clusters.Member, user User, ref
 		}
 	}
 	switch {
+	case len(denied.refs) > 0:
+		return &Error{v1alpha1.ReasonBindingMissing, strings.Join(append(append(missing, conflicts...), denied.String()), "; ")}
 	case len(missing) > 0:
 		return &Error{v1alpha1.ReasonReferenceMissing, strings.Join(append(missing, conflicts...), "; ")}
 	case len(conflicts) > 0:
@@ -67,17 +73,15 @@ func (k *Keeper) Satisfy(ctx context.Context, m *clusters.Member, user User, ref
 
 // satisfyOne says what a member lacks of one reference, if anything.
 func (k *Keeper) satisfyOne(ctx context.Context, m *clusters.Member, user User, ref fluxv1alpha2.Reference, since time.Time, bring Bring) (lack string, err error) {
-	key := user.key(ref.Kind, ref.Name)
-	source, err := k.Hub.Get(ctx, key, since)
-	if err != nil {
-		return "", err
-	}
-	inPlace := k.IsHub(ctx, m, user)
-	var found client.Object
-	if offer := hubobjects.OfferOf(key, source); offer.OK() || inPlace {
-		if found = source; !inPlace {
-			err = bring(ctx, m, source, user.On(ctx, m), user.Origin)
+	var source client.Object // nothing is copied from a namespace to itself
+	if !k.IsHub(ctx, m, user) {
+		if source, err = k.Hub.Get(ctx, user.key(ref.Kind, ref.Name), since); err != nil {
+			return "", err
 		}
+	}
+	var found client.Object
+	if source != nil && hubobjects.OfferOf(user.key(ref.Kind, ref.Name), source).OK() {
+		found, err = source, bring(ctx, m, source, user.On(ctx, m), user.Origin)
 	} else {
 		found, err = membersOwn(ctx, m, user, ref)
 	}
@@ -86,6 +90,8 @@ func (k *Keeper) satisfyOne(ctx context.Context, m *clusters.Member, user User, 
 		return "", err
 	case found == nil:
 		return k.missing(ctx, m, user, ref, source), nil
+	case isToken(found):
+		return tokenRefused(ctx, m, user, ref), nil
 	}
 	if keys := hubobjects.MissingKeys(found, ref.Keys); len(keys) > 0 {
 		return missingKeys(ctx, m, user, ref, found == source, keys), nil
@@ -98,7 +104,8 @@ func (u User) key(kind, name string) hubobjects.Key {
 }
 
 // IsHub says whether a member is the hub itself, and the namespace there the object's own: what is referenced is
-// there, or is not, and nothing is copied or deleted.
+// there as the member's own, or is not, and nothing is copied or deleted. It is read as on any other member, with the
+// member's credentials.
 func (k *Keeper) IsHub(ctx context.Context, m *clusters.Member, user User) bool {
 	return m.UID == k.HubUID && user.On(ctx, m) == user.Namespace
 }
@@ -113,13 +120,45 @@ func membersOwn(ctx context.Context, m *clusters.Member, user User, ref fluxv1al
 	return obj, nil
 }
 
+// isToken says whether an object is a credential for the API server of the cluster that it is on.
+func isToken(obj client.Object) bool {
+	secret, ok := obj.(*corev1.Secret)
+	return ok && (secret.Type == corev1.SecretTypeServiceAccountToken || secret.Type == corev1.SecretTypeBootstrapToken)
+}
+
+func tokenRefused(ctx context.Context, m *clusters.Member, user User, ref fluxv1alpha2.Reference) string {
+	return fmt.Sprintf("Secret %s in namespace %s of the member, named by %s, is a credential for the member's API server, which no MiniCluster may use: name a Secret of another type",
+		ref.Name, user.On(ctx, m), namedBy(ref))
+}
+
+// denials are references that MiniFleet may not read on the hub.
+type denials struct {
+	refs    []string
+	command string
+}
+
+// add takes note of an error if it is such a one.
+func (d *denials) add(ref fluxv1alpha2.Reference, err error) bool {
+	var denied *hubobjects.Denied
+	if !errors.As(err, &denied) {
+		return false
+	}
+	d.refs, d.command = append(d.refs, fmt.Sprintf("%s %s, named by %s", ref.Kind, ref.Name, namedBy(ref))), denied.Command
+	return true
+}
+
+func (d *denials) String() string {
+	return fmt.Sprintf("MiniFleet may not read on the hub: %s; to let it read Secrets and ConfigMaps of this namespace: %s", sanitize.Names(d.refs, 3), d.command)
+}
+
 // missing says what is missing, what names it, and what to do.
 func (k *Keeper) missing(ctx context.Context, m *clusters.Member, user User, ref fluxv1alpha2.Reference, source client.Object) string {
-	offer := hubobjects.OfferOf(user.key(ref.Kind, ref.Name), source)
-	text := fmt.Sprintf("%s %s, named by %s, is missing: %s", ref.Kind, ref.Name, namedBy(ref), offer.Refused)
+	text := fmt.Sprintf("%s %s, named by %s, is missing: ", ref.Kind, ref.Name, namedBy(ref))
 	if k.IsHub(ctx, m, user) {
-		return text + ": create it there"
+		return text + "namespace " + user.Namespace + " of the hub has none of its own: create it there"
 	}
+	offer := hubobjects.OfferOf(user.key(ref.Kind, ref.Name), source)
+	text += offer.Refused
 	return fmt.Sprintf("%s, and namespace %s of the member none of its own: %s, or create one on the member", text, user.On(ctx, m), offer.Remedy)
 }
 

@@ -1,11 +1,19 @@
-// Package curvesecret keeps the CURVE certificate of each FleetMiniCluster in a Secret on the hub. In comes the object;
-// out comes its certificate.
+// Package curvesecret keeps the CURVE certificate of each FleetMiniCluster in a Secret of the manager's own namespace, where
+// nobody may read it who may not use every member. In comes the object; out comes its certificate.
+//
+//	curvesecret.go  the certificate of an object: made once, kept, deleted
+//	earlier.go      certificates that an earlier version kept in the namespaces of the objects
+//	collect.go      certificates of objects that are no more
 package curvesecret
 
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,84 +26,199 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create
+// +kubebuilder:rbac:groups="",namespace=system,resources=secrets,verbs=get;list;create;delete
 
-// dataKey is the key of the hub's Secret that holds the CURVE certificate.
-const dataKey = "curve.cert"
+const (
+	// Type is that of the Secrets with certificates, which tells them from the kubeconfigs beside them.
+	Type corev1.SecretType = "minifleet.dev/curve-certificate"
+	// DataKey is the key of a Secret that holds the CURVE certificate, on the hub and on members.
+	DataKey = "curve.cert"
 
-// suffix follows the name of a FleetMiniCluster in that of its Secret on the hub. No object of a run
-// has a dot in its name, so that the hub can be a member of itself.
-const suffix = ".curve"
+	prefix = "curve-"
+	// digits is how much of a SHA-256 names a Secret: 160 bits, of which nobody finds two alike.
+	digits = 40
+)
 
-// Ensure returns a FleetMiniCluster's CURVE certificate, encoded. It is made once and kept in a Secret on the hub, which
-// belongs to the object and is deleted with it. Where it is likely to be missing, it is not asked for first.
-func Ensure(ctx context.Context, c client.Client, fmc *v1alpha1.FleetMiniCluster, missing bool) ([]byte, error) {
-	key := types.NamespacedName{Namespace: fmc.Namespace, Name: fmc.Name + suffix}
-	var secret corev1.Secret
-	err := error(apierrors.NewNotFound(corev1.Resource("secrets"), key.Name))
-	if !missing {
-		err = c.Get(ctx, key, &secret)
-	}
-	if apierrors.IsNotFound(err) {
-		made, makeErr := newSecret(key, fmc)
-		if makeErr != nil {
-			return nil, makeErr
-		}
-		err = c.Create(ctx, made)
-		if err == nil {
-			return made.Data[dataKey], nil
-		}
-		if apierrors.IsAlreadyExists(err) {
-			err = c.Get(ctx, key, &secret)
-		}
-	}
+// Store is the certificates of a hub.
+type Store struct {
+	// Client reads FleetMiniClusters from a cache and Secrets from the hub itself; Reader reads everything from the hub itself.
+	Client client.Client
+	Reader client.Reader
+	// Namespace is the manager's own.
+	Namespace string
+
+	mu    sync.Mutex
+	since *metav1.Time // of the first start, once it is known
+}
+
+// Former returns the certificate that an object's runs have, as far as it can be found on members; nil for none.
+type Former func(ctx context.Context) []byte
+
+// Name is that of the Secret with the certificate of an object. It is derived from both of its names by a hash, since those
+// together may be longer than a name.
+func Name(object types.NamespacedName) string {
+	sum := sha256.Sum256([]byte(object.String()))
+	return prefix + hex.EncodeToString(sum[:])[:digits]
+}
+
+func (s *Store) key(fmc *v1alpha1.FleetMiniCluster) types.NamespacedName {
+	return types.NamespacedName{Namespace: s.Namespace, Name: Name(client.ObjectKeyFromObject(fmc))}
+}
+
+// Ensure returns a FleetMiniCluster's CURVE certificate, encoded. It is made once and kept until the object is deleted.
+// Where it is likely to be missing, it is not asked for first. An object that is older than this Store may have one
+// elsewhere, which is kept: in its own namespace, or where its runs are, which former finds.
+func (s *Store) Ensure(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, missing bool, former Former) ([]byte, error) {
+	key := s.key(fmc)
+	earlier, err := s.precedes(ctx, fmc)
 	if err != nil {
+		return nil, err
+	}
+	if !missing || earlier {
+		secret, err := s.get(ctx, fmc)
+		if err != nil || secret != nil {
+			return certificateOf(secret, err)
+		}
+	}
+	var old *corev1.Secret
+	var cert []byte
+	if earlier {
+		if old, cert, err = s.takeOver(ctx, fmc, former); err != nil {
+			return nil, err
+		}
+	}
+	made, err := newSecret(key, fmc, cert)
+	if err != nil {
+		return nil, err
+	}
+	err = s.Client.Create(ctx, made)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return s.existing(ctx, fmc, made)
+	case err != nil:
+		return nil, fmt.Errorf("keeping the CURVE certificate in Secret %s: %w", key, err)
+	}
+	s.discard(ctx, old)
+	return made.Data[DataKey], nil
+}
+
+// existing is the certificate in a Secret that was there when one was to be made. That of an earlier FleetMiniCluster of the
+// name makes room.
+func (s *Store) existing(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, made *corev1.Secret) ([]byte, error) {
+	secret, err := s.get(ctx, fmc)
+	if err != nil || secret != nil {
+		return certificateOf(secret, err)
+	}
+	made.ResourceVersion, made.UID = "", ""
+	if err := s.Client.Create(ctx, made); err != nil {
+		return nil, fmt.Errorf("keeping the CURVE certificate in Secret %s: %w", client.ObjectKeyFromObject(made), err)
+	}
+	return made.Data[DataKey], nil
+}
+
+// certificateOf is the certificate in a Secret that was read.
+func certificateOf(secret *corev1.Secret, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	if _, err := curve.Parse(secret.Data[DataKey]); err != nil {
+		return nil, fmt.Errorf("the Secret %s holds no CURVE certificate any more: delete it to have a new one made, when no run is live: %w",
+			client.ObjectKeyFromObject(secret), err)
+	}
+	return secret.Data[DataKey], nil
+}
+
+// get returns the Secret of a FleetMiniCluster, or nil where there is none. One that an earlier FleetMiniCluster of the name
+// has left is deleted: nobody else uses it, and a new one is made.
+func (s *Store) get(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) (*corev1.Secret, error) {
+	secret, err := s.find(ctx, fmc)
+	if err != nil || secret == nil || belongsTo(secret, fmc) {
+		return secret, err
+	}
+	deleted, err := s.collectOne(ctx, secret)
+	if err == nil && !deleted {
+		err = fmt.Errorf("the Secret %s is that of another FleetMiniCluster of this name: the cache is behind the hub", client.ObjectKeyFromObject(secret))
+	}
+	return nil, err
+}
+
+// find returns the Secret under the name of a FleetMiniCluster's, or nil. It is an error if that is none of ours.
+func (s *Store) find(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) (*corev1.Secret, error) {
+	key := s.key(fmc)
+	var secret corev1.Secret
+	err := s.Client.Get(ctx, key, &secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
 		return nil, fmt.Errorf("the CURVE certificate in Secret %s: %w", key, err)
+	case secret.Type != Type || secret.Annotations[v1alpha1.AnnotationOwner] != fmc.Namespace+"/"+fmc.Name:
+		return nil, fmt.Errorf("the Secret %s is needed for the CURVE certificate of a FleetMiniCluster, but it is not MiniFleet's: remove it", key)
 	}
-	if !metav1.IsControlledBy(&secret, fmc) {
-		return nil, foreign(key, &secret)
-	}
-	if _, err := curve.Parse(secret.Data[dataKey]); err != nil {
-		return nil, fmt.Errorf("the Secret %s holds no CURVE certificate any more: delete it to have a new one made, when no run is live: %w", key, err)
-	}
-	return secret.Data[dataKey], nil
+	return &secret, nil
 }
 
-// foreign says whose a Secret is that has the name of the one with the certificate.
-func foreign(key types.NamespacedName, secret *corev1.Secret) error {
-	if owner := metav1.GetControllerOf(secret); owner != nil && owner.Kind == "FleetMiniCluster" && owner.Name+suffix == secret.Name {
-		return fmt.Errorf("the Secret %s is that of an earlier FleetMiniCluster of this name: waiting until it is garbage-collected", key)
-	}
-	return fmt.Errorf("the Secret %s is needed for the CURVE certificate, but it is not MiniFleet's: rename the FleetMiniCluster, or remove the Secret", key)
+func belongsTo(secret *corev1.Secret, fmc *v1alpha1.FleetMiniCluster) bool {
+	return secret.Annotations[v1alpha1.AnnotationOwnerUID] == string(fmc.UID)
 }
 
-// Exists says whether there is a certificate of a FleetMiniCluster: it is made for the first run.
-func Exists(ctx context.Context, c client.Client, fmc *v1alpha1.FleetMiniCluster) (bool, error) {
-	key := types.NamespacedName{Namespace: fmc.Namespace, Name: fmc.Name + suffix}
-	var secret corev1.Secret
-	if err := c.Get(ctx, key, &secret); err != nil {
-		if apierrors.IsNotFound(err) {
-			return false, nil
+// Exists says whether there is a certificate of a FleetMiniCluster: it is made for the first run. Of an object that is older
+// than this Store it says so, too, where it cannot know: who asks whether a ledger was lost asks the members then.
+func (s *Store) Exists(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) (bool, error) {
+	secret, err := s.find(ctx, fmc)
+	if err != nil || secret != nil && belongsTo(secret, fmc) {
+		return err == nil, err
+	}
+	earlier, err := s.precedes(ctx, fmc)
+	if err != nil || !earlier {
+		return false, err
+	}
+	old, err := s.earlierSecret(ctx, fmc)
+	if errors.Is(err, errUnreadable) {
+		return true, nil
+	}
+	return old != nil, err
+}
+
+// Delete deletes the certificate of a FleetMiniCluster that is being deleted, when nothing is left that needs it.
+func (s *Store) Delete(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) error {
+	secret, err := s.find(ctx, fmc)
+	if err != nil || secret == nil || !belongsTo(secret, fmc) {
+		return err
+	}
+	return s.remove(ctx, secret)
+}
+
+// remove deletes a Secret, as it was read.
+func (s *Store) remove(ctx context.Context, secret client.Object) error {
+	err := s.Client.Delete(ctx, secret, client.Preconditions{UID: ptr.To(secret.GetUID())})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the CURVE certificate in Secret %s: %w", client.ObjectKeyFromObject(secret), err)
+	}
+	return nil
+}
+
+// newSecret is one with a certificate, or with a new one where that is nil.
+func newSecret(key types.NamespacedName, fmc *v1alpha1.FleetMiniCluster, encoded []byte) (*corev1.Secret, error) {
+	if encoded == nil {
+		cert, err := curve.New(rand.Reader)
+		if err != nil {
+			return nil, fmt.Errorf("making a CURVE certificate: %w", err)
 		}
-		return false, fmt.Errorf("the CURVE certificate in Secret %s: %w", key, err)
+		cert.Name = fmc.Name // brokers refuse a certificate without a name
+		encoded = cert.Encode()
 	}
-	return metav1.IsControlledBy(&secret, fmc), nil
-}
-
-func newSecret(key types.NamespacedName, fmc *v1alpha1.FleetMiniCluster) (*corev1.Secret, error) {
-	cert, err := curve.New(rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("making a CURVE certificate: %w", err)
-	}
-	cert.Name = fmc.Name // brokers refuse a certificate without a name
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: key.Namespace, Name: key.Name,
-			Labels:          map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(fmc, v1alpha1.GroupVersion.WithKind("FleetMiniCluster"))},
+			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+			Annotations: map[string]string{
+				v1alpha1.AnnotationOwner: fmc.Namespace + "/" + fmc.Name, v1alpha1.AnnotationOwnerUID: string(fmc.UID),
+			},
 		},
+		Type:      Type,
 		Immutable: ptr.To(true),
-		Data:      map[string][]byte{dataKey: cert.Encode()},
+		Data:      map[string][]byte{DataKey: encoded},
 	}, nil
 }
 

@@ -18,12 +18,13 @@ import (
 	"github.com/minifleet/minifleet/clusters/copies"
 )
 
-// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get
-
 // Reader reads Secrets and ConfigMaps of the hub one by one: MiniFleet has no right to list or to watch
-// them. What is read is remembered for a while, so that one read serves all that use an object.
+// them, and may read them only where a RoleBinding says so. What is read is remembered for a while, so that one read serves
+// all that use an object.
 type Reader struct {
 	reader client.Reader
+	// manager is the manager's own namespace.
+	manager string
 	// interval is how often those of live runs are read.
 	interval time.Duration
 	now      func() time.Time
@@ -41,7 +42,8 @@ type Key struct {
 type entry struct {
 	mu     sync.Mutex
 	at     time.Time     // when it was asked for; zero: never
-	object client.Object // nil: there is none
+	object client.Object // nil: there is none, or it may not be read
+	denied *Denied
 }
 
 // Error is why the hub did not answer. It holds no other error, so that none is taken for a member's.
@@ -49,9 +51,27 @@ type Error struct{ Message string }
 
 func (e *Error) Error() string { return e.Message }
 
-// New returns a Reader that reads anew what is older than about an interval.
-func New(reader client.Reader, interval time.Duration, now func() time.Time) *Reader {
-	return &Reader{reader: reader, interval: interval, now: now, entries: map[Key]*entry{}}
+// Denied says that MiniFleet may not read an object of the hub, so that nothing is known of it.
+type Denied struct {
+	Key
+	// Command gives MiniFleet that right in the namespace.
+	Command string
+}
+
+func (e *Denied) Error() string {
+	return fmt.Sprintf("MiniFleet may not read %s %s on the hub; to let it read Secrets and ConfigMaps of this namespace: %s", e.Kind, e.NamespacedName, e.Command)
+}
+
+// BindCommand is the kubectl command that lets MiniFleet, whose manager runs in a namespace of its own, read Secrets and
+// ConfigMaps of another one. The names are those in config.
+func BindCommand(namespace, manager string) string {
+	return fmt.Sprintf("kubectl -n %s create rolebinding minifleet-secrets --clusterrole=minifleet-secret-reader --serviceaccount=%s:minifleet-controller-manager",
+		namespace, manager)
+}
+
+// New returns a Reader that reads anew what is older than about an interval, for the manager in a namespace.
+func New(reader client.Reader, manager string, interval time.Duration, now func() time.Time) *Reader {
+	return &Reader{reader: reader, manager: manager, interval: interval, now: now, entries: map[Key]*entry{}}
 }
 
 // lifetime is less than interval, so that what is followed is read anew each time.
@@ -63,25 +83,37 @@ func (h *Reader) Recent(ctx context.Context, key Key) (client.Object, error) {
 }
 
 // Get returns an object of the hub as it was at some time since, or nil where there is none. It is not to
-// be changed.
+// be changed. The error is a *Denied where it may not be read.
 func (h *Reader) Get(ctx context.Context, key Key, since time.Time) (client.Object, error) {
 	now := h.now()
 	e := h.entryOf(key, now)
 	e.mu.Lock() // whoever asks for the same waits, and shares the answer
 	defer e.mu.Unlock()
 	if !e.at.IsZero() && !e.at.Before(since) {
-		return e.object, nil
+		return e.answer()
 	}
 	obj := copies.Empty(key.Kind)
 	err := h.reader.Get(ctx, key.NamespacedName, obj)
-	if apierrors.IsNotFound(err) {
+	var denied *Denied
+	switch {
+	case apierrors.IsNotFound(err):
+		obj, err = nil, nil
+	case apierrors.IsForbidden(err):
+		denied = &Denied{Key: key, Command: BindCommand(key.Namespace, h.manager)}
 		obj, err = nil, nil
 	}
 	if err != nil {
 		return nil, &Error{fmt.Sprintf("reading %s %s on the hub: %v", key.Kind, key.NamespacedName, err)}
 	}
-	e.at, e.object = now, obj
-	return obj, nil
+	e.at, e.object, e.denied = now, obj, denied
+	return e.answer()
+}
+
+func (e *entry) answer() (client.Object, error) {
+	if e.denied != nil {
+		return nil, e.denied
+	}
+	return e.object, nil
 }
 
 // entryOf returns the entry of a key and drops those that are too old to be of use.

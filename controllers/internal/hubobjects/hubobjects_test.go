@@ -37,7 +37,7 @@ func (r *hubReader) Get(_ context.Context, key client.ObjectKey, obj client.Obje
 func TestHubObjectsAreReadOnceForAll(t *testing.T) {
 	now := time.Unix(1000, 0)
 	reader := &hubReader{}
-	s := New(reader, time.Minute, func() time.Time { return now })
+	s := New(reader, "minifleet-system", time.Minute, func() time.Time { return now })
 	key := Key{"Secret", types.NamespacedName{Namespace: "n", Name: "s"}}
 	read := func(want int) {
 		t.Helper()
@@ -73,7 +73,7 @@ func TestHubObjectsAreReadOnceForAll(t *testing.T) {
 
 func TestAnErrorIsNotTakenForAbsence(t *testing.T) {
 	reader := &hubReader{err: context.DeadlineExceeded}
-	s := New(reader, time.Minute, time.Now)
+	s := New(reader, "minifleet-system", time.Minute, time.Now)
 	key := Key{"Secret", types.NamespacedName{Namespace: "n", Name: "s"}}
 	_, err := s.Recent(t.Context(), key)
 	var hub *Error
