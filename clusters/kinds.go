@@ -60,8 +60,9 @@ type other struct {
 	scope meta.RESTScope
 	name  string // of the only object that is used; empty for any
 	sub   string // the subresource that is used; empty for the objects themselves
-	// all and confined are what roles have to allow: one for all namespaces, and one for a single namespace.
-	all, confined []string
+	// all and confined are what roles have to allow: one for all namespaces, and one that is bound in single namespaces.
+	// With is what the latter takes besides for the whole cluster, where that can be had.
+	all, confined, with []string
 }
 
 var others = []other{
@@ -69,10 +70,10 @@ var others = []other{
 	{gvk: corev1.SchemeGroupVersion.WithKind("Pod"), scope: meta.RESTScopeNamespace, sub: "log", all: []string{"get"}, confined: []string{"get"}},
 	// Why pods are not created or do not start.
 	{gvk: corev1.SchemeGroupVersion.WithKind("Event"), scope: meta.RESTScopeNamespace, all: []string{"list"}, confined: []string{"list"}},
-	// Namespaces that are missing, and the identity of a namespace where there is no more.
-	{gvk: corev1.SchemeGroupVersion.WithKind("Namespace"), scope: meta.RESTScopeRoot, all: []string{"create"}, confined: []string{"get"}},
+	// Namespaces that are missing; labels of those that are there, and the identity of one where there is no more.
+	{gvk: corev1.SchemeGroupVersion.WithKind("Namespace"), scope: meta.RESTScopeRoot, all: []string{"create", "get"}, confined: []string{"get"}},
 	// The identity of the cluster.
-	{gvk: corev1.SchemeGroupVersion.WithKind("Namespace"), scope: meta.RESTScopeRoot, name: identityNamespace, all: []string{"get"}},
+	{gvk: corev1.SchemeGroupVersion.WithKind("Namespace"), scope: meta.RESTScopeRoot, name: identityNamespace, with: []string{"get"}},
 	// Room.
 	{gvk: corev1.SchemeGroupVersion.WithKind("Node"), scope: meta.RESTScopeRoot, all: []string{"list", "watch"}},
 }

@@ -4,8 +4,9 @@ package member
 
 import "embed"
 
-// Manifests are the directories cluster, for a whole cluster, and namespaced, for one namespace of it. Each is a
-// kustomization that sets the namespace of what it lists, and nothing else.
+// Manifests are the directories cluster, for a whole cluster, namespaces, for some namespaces of it, namespaced, for one, and
+// policy, which bounds what MiniFleet can do with any of them. Each is a kustomization that sets the namespace of what it lists,
+// and nothing else.
 //
-//go:embed cluster/*.yaml namespaced/*.yaml
+//go:embed cluster/*.yaml namespaced/*.yaml namespaces/*.yaml policy/*.yaml
 var Manifests embed.FS

@@ -38,7 +38,7 @@ func newClusterJoin(env *environment) *cobra.Command {
 				return invalid{errors.New("which cluster is to be the member? Name it with --member-context, or --member-kubeconfig")}
 			}
 			var err error
-			if join.Namespaces, err = access.value(); err != nil {
+			if join.Access, err = access.value(); err != nil {
 				return err
 			}
 			if join.Member, err = f.joining(server); err != nil {
@@ -58,6 +58,8 @@ func newClusterJoin(env *environment) *cobra.Command {
 	flags.StringVar(&server, "server", "", "https:// URL by which the hub reaches the member's API server; empty: that of the kubeconfig")
 	flags.StringVar(&join.Confined, "namespace-only", "", "the one namespace of the member, which exists, that MiniFleet may use")
 	access.add(flags)
+	flags.StringArrayVar(&join.Namespaces, "member-namespace", nil, "a namespace of the member, which exists, that MiniFleet may use, and no other; may be repeated")
+	flags.BoolVar(&join.NoPolicy, "no-policy", false, "do not install the admission policy that bounds what MiniFleet's credentials can do on the member")
 	flags.StringToStringVar(&join.Labels, "labels", nil, "labels of the member, which placements select: KEY=VALUE,…")
 	flags.DurationVar(&join.Timeout, "timeout", time.Minute, "how long to wait for the token, and then for the hub to connect")
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be created on both sides, without the token, and change nothing")

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,19 +27,53 @@ type kustomization struct {
 	Resources       []string `json:"resources"`
 }
 
-// access are the objects on a member that give MiniFleet its rights there, in the order in which they are made: for the
-// whole cluster, or for one namespace that exists.
-func access(confined string) ([]client.Object, error) {
-	directory := "cluster"
-	if confined != "" {
-		directory = "namespaced"
+// access are the objects on a member that give MiniFleet its rights there, in the order in which they are made: for one
+// namespace that exists, for some that exist, or for the whole cluster.
+func access(confined string, namespaces ...string) ([]client.Object, error) {
+	switch {
+	case confined != "":
+		return build("namespaced", confined)
+	case len(namespaces) == 0:
+		return build("cluster", "")
 	}
+	out, err := build("namespaces", "")
+	if err != nil {
+		return nil, err
+	}
+	for _, namespace := range namespaces {
+		bindings, err := decode(path.Join("namespaces", "binding.yaml"))
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range bindings {
+			obj.SetNamespace(namespace)
+		}
+		out = append(out, bindings...)
+	}
+	return out, nil
+}
+
+// policy are the objects that bound what MiniFleet's credentials are worth, however they are given.
+func policy() ([]client.Object, error) { return build("policy", "") }
+
+// isPolicy says whether an object is one of policy's.
+func isPolicy(obj client.Object) bool {
+	switch obj.(type) {
+	case *admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding:
+		return true
+	default:
+		return false
+	}
+}
+
+// build is what kustomize does with a directory, with another namespace than its own where one is given.
+func build(directory, namespace string) ([]client.Object, error) {
 	var k kustomization
 	if err := readManifest(path.Join(directory, "kustomization.yaml"), &k); err != nil {
 		return nil, err
 	}
-	if confined != "" {
-		k.Namespace = confined
+	if namespace != "" {
+		k.Namespace = namespace
 	}
 	var out []client.Object
 	for _, file := range k.Resources {
@@ -92,7 +127,7 @@ func decode(file string) ([]client.Object, error) {
 // setNamespace is what kustomize does with the namespace of a kustomization.
 func setNamespace(obj client.Object, namespace string) {
 	switch o := obj.(type) {
-	case *corev1.Namespace, *rbacv1.ClusterRole:
+	case *corev1.Namespace, *rbacv1.ClusterRole, *admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding:
 		return
 	case *rbacv1.ClusterRoleBinding:
 		setSubjects(o.Subjects, namespace)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
@@ -13,7 +15,12 @@ import (
 
 // What a join applies is what `kubectl apply -k config/member/…` would.
 func TestAccessIsWhatKustomizeBuilds(t *testing.T) {
-	for directory, confined := range map[string]string{"cluster": "", "namespaced": "miniclusters"} {
+	for directory, objects := range map[string]func() ([]client.Object, error){
+		"cluster":    func() ([]client.Object, error) { return access("") },
+		"namespaced": func() ([]client.Object, error) { return access("miniclusters") },
+		"namespaces": func() ([]client.Object, error) { return build("namespaces", "") },
+		"policy":     policy,
+	} {
 		t.Run(directory, func(t *testing.T) {
 			built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join("..", "..", "..", "config", "member", directory))
 			if err != nil {
@@ -31,7 +38,7 @@ func TestAccessIsWhatKustomizeBuilds(t *testing.T) {
 				}
 				want[keyOf(fields)] = fields
 			}
-			objects, err := access(confined)
+			objects, err := objects()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,10 +57,32 @@ func TestAccessIsWhatKustomizeBuilds(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("-kustomize +join:\n%s", diff)
 			}
-			if tokenOf(objects) == nil {
+			if directory != "policy" && tokenOf(objects) == nil {
 				t.Error("there is no token")
 			}
 		})
+	}
+}
+
+func TestAccessOfSomeNamespaces(t *testing.T) {
+	objects, err := access("", "hpc", "ml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bound []string
+	for _, obj := range objects {
+		if b, is := obj.(*rbacv1.RoleBinding); is {
+			bound = append(bound, b.Namespace)
+			if b.Subjects[0].Namespace != "minifleet-member" {
+				t.Errorf("bound to %+v", b.Subjects)
+			}
+		}
+		if r, is := obj.(*rbacv1.ClusterRoleBinding); is && r.RoleRef.Name != "minifleet-member" {
+			t.Errorf("role %s is bound everywhere", r.RoleRef.Name)
+		}
+	}
+	if diff := cmp.Diff([]string{"hpc", "ml"}, bound); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -45,10 +46,14 @@ type Join struct {
 	Member Member
 	Name   string
 	Labels map[string]string
-	// Namespaces of the hub may use the member; nil keeps what is registered.
-	Namespaces *v1alpha1.NamespaceAccess
-	// Confined is the one namespace of the member that MiniFleet may use; empty for all.
+	// Access says which namespaces of the hub may use the member; nil keeps what is registered.
+	Access *v1alpha1.NamespaceAccess
+	// Confined is the one namespace of the member that MiniFleet may use, with its credentials in it; empty for all.
 	Confined string
+	// Namespaces are those of the member that MiniFleet may use, with its credentials in one of their own; empty for all.
+	Namespaces []string
+	// NoPolicy leaves the policy out that bounds what the credentials are worth.
+	NoPolicy bool
 	// Timeout is how long the token, and then the connection, is waited for.
 	Timeout time.Duration
 
@@ -84,7 +89,12 @@ func (j *Join) run(ctx context.Context) error {
 		return err
 	}
 	for _, obj := range objects {
-		if err := j.ensure(ctx, j.Member.Client, onMember, obj); err != nil {
+		err := j.ensure(ctx, j.Member.Client, onMember, obj)
+		if isPolicy(obj) && cannotInstall(err) {
+			j.Hub.Tell("%s %s: not installed (%v); an administrator of the member can apply config/member/policy", about(obj, j.Member.Client.Scheme()), onMember, err)
+			continue
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -107,28 +117,54 @@ func (j *Join) prepare(ctx context.Context) ([]client.Object, error) {
 	if _, err := clusters.RESTConfig(j.kubeconfig(j.Member.CA, "token")); err != nil {
 		return nil, inputf("the hub cannot use %s for the member: %v; give another with --server", j.Member.Server, err)
 	}
-	objects, err := access(j.Confined)
+	if j.Confined != "" && len(j.Namespaces) > 0 {
+		return nil, inputf("--namespace-only puts the credentials into the one namespace, and --member-namespace into one of their own: give one of the two")
+	}
+	objects, err := j.objects()
 	if err != nil {
 		return nil, err
 	}
 	if j.joined, err = j.Hub.joined(ctx, j.Name); err != nil {
 		return nil, err
 	}
-	if j.Confined != "" {
-		if _, err := namespaceUID(ctx, j.Member.Client, j.Confined); err != nil {
-			return nil, fmt.Errorf("namespace %s of the member, which has to exist: %w", j.Confined, err)
+	for _, namespace := range j.limits() {
+		if _, err := namespaceUID(ctx, j.Member.Client, namespace); err != nil {
+			return nil, fmt.Errorf("namespace %s of the member, which has to exist: %w", namespace, err)
 		}
 	}
 	return objects, j.checkIdentity(ctx)
 }
 
-// checkNamespaces wants it said who may use a new member.
-func (j *Join) checkNamespaces(registered []v1alpha1.MemberCluster) error {
+// checkAccess wants it said who may use a new member.
+func (j *Join) checkAccess(registered []v1alpha1.MemberCluster) error {
 	said := slices.ContainsFunc(registered, func(m v1alpha1.MemberCluster) bool { return m.Name == j.Name && m.Spec.Namespaces != nil })
-	if j.Namespaces == nil && !said {
+	if j.Access == nil && !said {
 		return inputf("which namespaces of the hub may use member %s? Say it with --hub-namespaces NAME,… or --hub-namespaces '*', or --hub-namespace-selector KEY=VALUE", j.Name)
 	}
 	return nil
+}
+
+// objects are those for the member. The policy comes before what it bounds.
+func (j *Join) objects() ([]client.Object, error) {
+	objects, err := access(j.Confined, j.Namespaces...)
+	if err != nil || j.NoPolicy {
+		return objects, err
+	}
+	bounds, err := policy()
+	return append(bounds, objects...), err
+}
+
+// limits are the namespaces that MiniFleet may use on the member; none for all.
+func (j *Join) limits() []string {
+	if j.Confined != "" {
+		return []string{j.Confined}
+	}
+	return j.Namespaces
+}
+
+// cannotInstall says whether an error is that a person may not install policies, or that the member does not know any.
+func cannotInstall(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
 }
 
 // checkIdentity refuses a cluster that is registered under another name, and a name that is another cluster's.
@@ -137,7 +173,7 @@ func (j *Join) checkIdentity(ctx context.Context) error {
 	if err := j.Hub.Client.List(ctx, &registered); err != nil {
 		return fmt.Errorf("listing the members of the hub: %w", err)
 	}
-	if err := j.checkNamespaces(registered.Items); err != nil {
+	if err := j.checkAccess(registered.Items); err != nil {
 		return err
 	}
 	uid, err := clusterUID(ctx, j.Member.Client)
@@ -250,6 +286,14 @@ func annotate(obj client.Object, joined string) {
 func take(have, want client.Object) (changed bool) {
 	before := have.DeepCopyObject()
 	switch h := have.(type) {
+	case *admissionv1.ValidatingAdmissionPolicy:
+		if w := want.(*admissionv1.ValidatingAdmissionPolicy); !equality.Semantic.DeepDerivative(w.Spec, h.Spec) { //nolint:forcetypeassert // see below
+			h.Spec = w.Spec
+		}
+	case *admissionv1.ValidatingAdmissionPolicyBinding:
+		if w := want.(*admissionv1.ValidatingAdmissionPolicyBinding); !equality.Semantic.DeepDerivative(w.Spec, h.Spec) { //nolint:forcetypeassert // see below
+			h.Spec = w.Spec
+		}
 	case *rbacv1.ClusterRole:
 		h.Rules = want.(*rbacv1.ClusterRole).Rules //nolint:forcetypeassert // both are of one type, here and below
 	case *rbacv1.Role:
@@ -316,11 +360,12 @@ func (j *Join) secret(kubeconfig []byte) *corev1.Secret {
 	}
 }
 
+// memberCluster is the member on the hub. What it says of namespaces is what limits says.
 func (j *Join) memberCluster() *v1alpha1.MemberCluster {
 	return &v1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: j.Name, Labels: maps.Clone(j.Labels)},
 		Spec: v1alpha1.MemberClusterSpec{
-			Namespaces: j.Namespaces, KubeconfigSecretRef: v1alpha1.LocalReference{Name: j.Name}, Namespace: j.Confined,
+			Namespaces: j.Access, KubeconfigSecretRef: v1alpha1.LocalReference{Name: j.Name}, Namespace: j.Confined,
 		},
 	}
 }

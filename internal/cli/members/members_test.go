@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -123,7 +125,7 @@ func newScene(t *testing.T) *scene {
 	s.member.react, s.hub.react = tokens, says(metav1.ConditionTrue, v1alpha1.ReasonConnected)
 	s.join = members.Join{
 		Hub: s.tell(), Member: members.Member{Client: s.member, Server: "https://member.example.org:6443", CA: []byte("a CA")},
-		Name: "alpine", Labels: map[string]string{"site": "north"}, Namespaces: v1alpha1.AllNamespaces(), Timeout: 2 * time.Second,
+		Name: "alpine", Labels: map[string]string{"site": "north"}, Access: v1alpha1.AllNamespaces(), Timeout: 2 * time.Second,
 	}
 	return s
 }
@@ -136,7 +138,10 @@ func (s *scene) tell() members.Hub {
 
 // again is the same join by another call.
 func (s *scene) again() *members.Join {
-	return &members.Join{Hub: s.join.Hub, Member: s.join.Member, Name: s.join.Name, Labels: s.join.Labels, Namespaces: s.join.Namespaces, Confined: s.join.Confined, Timeout: s.join.Timeout}
+	return &members.Join{
+		Hub: s.join.Hub, Member: s.join.Member, Name: s.join.Name, Labels: s.join.Labels, Access: s.join.Access,
+		Confined: s.join.Confined, Namespaces: s.join.Namespaces, Timeout: s.join.Timeout,
+	}
 }
 
 func (s *scene) clear() { s.told, s.hub.writes, s.member.writes = nil, nil, nil }
@@ -149,12 +154,79 @@ func get[T client.Object](t *testing.T, c client.Client, namespace, name string,
 	return into
 }
 
+func TestJoinSomeNamespaces(t *testing.T) {
+	s := newScene(t)
+	s.join.Namespaces = []string{"hpc", "ml"}
+	if err := s.join.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "namespace hpc of the member, which has to exist") {
+		t.Errorf("got %v", err)
+	}
+	for _, name := range s.join.Namespaces {
+		if err := s.member.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := s.member.left(t)
+	if err := s.join.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range s.join.Namespaces {
+		if b := get(t, s.member, name, "minifleet-member", &rbacv1.RoleBinding{}); b.RoleRef.Name != "minifleet-member-namespace" {
+			t.Errorf("bound to %+v", b.RoleRef)
+		}
+	}
+	get(t, s.member, "minifleet-member", "minifleet-member-token", &corev1.Secret{})
+	if err := s.hub.Delete(t.Context(), get(t, s.hub, "", "alpine", &v1alpha1.MemberCluster{})); err != nil {
+		t.Fatal(err)
+	}
+	if err := remove(s, func(*members.Remove) {}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, s.member.left(t)); diff != "" {
+		t.Errorf("a removal leaves something:\n%s", diff)
+	}
+	s.join.Confined = "hpc"
+	if err := s.again().Run(t.Context()); err == nil || !strings.Contains(err.Error(), "give one of the two") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestJoinWithoutThePolicy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*scene)
+		told   bool
+	}{
+		"not wanted": {change: func(s *scene) { s.join.NoPolicy = true }},
+		"not allowed": {change: func(s *scene) {
+			s.member.refuse = func(_ string, obj client.Object) error {
+				if _, is := obj.(*admissionv1.ValidatingAdmissionPolicy); is {
+					return apierrors.NewForbidden(admissionv1.Resource("validatingadmissionpolicies"), obj.GetName(), errors.New("no"))
+				}
+				return nil
+			}
+		}, told: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			tc.change(s)
+			if err := s.join.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			told := strings.Contains(strings.Join(s.told, "\n"), "ValidatingAdmissionPolicy minifleet-member on the member: not installed")
+			if told != tc.told {
+				t.Errorf("told %q", s.told)
+			}
+		})
+	}
+}
+
 func TestJoin(t *testing.T) {
 	s := newScene(t)
 	if err := s.join.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
+		"ValidatingAdmissionPolicy minifleet-member on the member: created",
+		"ValidatingAdmissionPolicyBinding minifleet-member on the member: created",
 		"Namespace minifleet-member on the member: created",
 		"ServiceAccount minifleet-member/minifleet-member on the member: created",
 		"Secret minifleet-member/minifleet-member-token on the member: created",

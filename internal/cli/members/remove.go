@@ -9,8 +9,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -159,7 +161,7 @@ func (r *Remove) cleanHub(ctx context.Context, joined string) (found bool, err e
 
 // cleanMember deletes what a join has made on the member, the latest first.
 func (r *Remove) cleanMember(ctx context.Context, joined string) error {
-	objects, err := access(r.Confined)
+	objects, err := r.made(ctx)
 	if err != nil {
 		return err
 	}
@@ -174,9 +176,60 @@ func (r *Remove) cleanMember(ctx context.Context, joined string) error {
 			}
 		}
 		_, err := r.clean(ctx, r.Member, onMember, obj, joined)
+		if isPolicy(obj) && cannotInstall(err) {
+			continue // whoever may not read it has not installed it
+		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// made are the objects that a join may have made on the member, in the order in which they are made.
+func (r *Remove) made(ctx context.Context) ([]client.Object, error) {
+	out, err := policy()
+	if err != nil {
+		return nil, err
+	}
+	if r.Confined != "" {
+		objects, err := access(r.Confined)
+		return append(out, objects...), err
+	}
+	// It is not known which namespaces the join was for.
+	var bindings rbacv1.RoleBindingList
+	if err := r.Member.List(ctx, &bindings); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("listing the RoleBindings of the member: %w", err)
+	}
+	for _, build := range []func() ([]client.Object, error){
+		func() ([]client.Object, error) { return access("") },
+		func() ([]client.Object, error) { return access("", boundBy(bindings.Items)...) },
+	} {
+		objects, err := build()
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range objects {
+			if !slices.ContainsFunc(out, func(o client.Object) bool {
+				return about(o, r.Member.Scheme()) == about(obj, r.Member.Scheme())
+			}) {
+				out = append(out, obj)
+			}
+		}
+	}
+	return out, nil
+}
+
+// boundBy are the namespaces in which a join has bound rights, and at least one, of which nothing may be there.
+func boundBy(bindings []rbacv1.RoleBinding) []string {
+	var out []string
+	for i := range bindings {
+		if b := &bindings[i]; b.Annotations[AnnotationJoined] != "" && b.RoleRef.Kind == "ClusterRole" {
+			out = append(out, b.Namespace)
+		}
+	}
+	if len(out) == 0 {
+		return []string{metav1.NamespaceDefault}
+	}
+	return out
 }
 
 // clean deletes an object if a join has made it, and says whether it was there.
