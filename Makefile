@@ -13,7 +13,7 @@ MODULE := github.com/minifleet/minifleet
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 BIN := $(CURDIR)/bin
 
-# IMG is the image that docker-build makes and deploy uses.
+# IMG is the image that docker-build makes and deploy uses. Deploy a release by its digest, NAME@sha256:…, since tags move.
 IMG ?= minifleet:dev
 # CONFIG is what deploy applies: config/default, or config/with-dashboard.
 CONFIG ?= config/default
@@ -294,7 +294,7 @@ uninstall: $(KUSTOMIZE) $(kubectl_built) ## Delete all FleetMiniClusters, with w
 
 .PHONY: undeploy
 undeploy: $(kubectl_built) ## Remove the controller. Its objects, the members' kubeconfigs and what runs stay.
-	$(KUBECTL) delete --ignore-not-found -n minifleet-system -l app.kubernetes.io/part-of=minifleet deployments,serviceaccounts,roles,rolebindings
+	$(KUBECTL) delete --ignore-not-found -n minifleet-system -l app.kubernetes.io/part-of=minifleet deployments,networkpolicies,serviceaccounts,roles,rolebindings
 	$(KUBECTL) delete --ignore-not-found -l app.kubernetes.io/part-of=minifleet clusterroles,clusterrolebindings
 
 # Tools.

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -30,6 +31,7 @@ import (
 	"github.com/minifleet/minifleet/controllers/internal/events"
 	"github.com/minifleet/minifleet/controllers/internal/identity"
 	"github.com/minifleet/minifleet/controllers/internal/inflight"
+	"github.com/minifleet/minifleet/controllers/internal/metricsauth"
 	"github.com/minifleet/minifleet/controllers/membercluster"
 	"github.com/minifleet/minifleet/gitsource/fetch"
 	"github.com/minifleet/minifleet/internal/queue"
@@ -52,6 +54,10 @@ type Options struct {
 	LeaderElection bool
 	// MetricsAddress and ProbeAddress are HOST:PORT; "0" turns the server off.
 	MetricsAddress, ProbeAddress string
+	// MetricsSecure serves metrics over TLS, and to those whom the hub lets get /metrics. MetricsCertDir has tls.crt and
+	// tls.key; without these the certificate is self-signed.
+	MetricsSecure  bool
+	MetricsCertDir string
 	// Workers is how many FleetMiniClusters are reconciled at once.
 	Workers int
 	// FollowInterval is how often the hub's Secrets and ConfigMaps that live runs have copies of are read.
@@ -159,7 +165,7 @@ func managerOptions(o Options, scheme *runtime.Scheme) manager.Options {
 		LeaderElectionID:              "controller.minifleet.dev",
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
-		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		Metrics:                       metricsOptions(o),
 		HealthProbeBindAddress:        o.ProbeAddress,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
@@ -173,6 +179,17 @@ func managerOptions(o Options, scheme *runtime.Scheme) manager.Options {
 		// Other Secrets are read one by one, when they are needed.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	}
+}
+
+func metricsOptions(o Options) metricsserver.Options {
+	out := metricsserver.Options{BindAddress: o.MetricsAddress}
+	if o.MetricsSecure {
+		out.SecureServing, out.CertDir = true, o.MetricsCertDir
+		out.FilterProvider = metricsauth.Provider(o.Now)
+		// Streams that are opened and reset cost more in HTTP/2 than they bring here.
+		out.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }}
+	}
+	return out
 }
 
 // notifiers bring changes of connections to controllers: all of them to that of MemberClusters, and those of

@@ -8,6 +8,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/internal/miniclustertest"
 )
@@ -143,7 +148,8 @@ func named(manifests []miniclustertest.Manifest, names ...string) []miniclustert
 }
 
 // runUnchanged commits manifests, each with its own name for that of its MiniCluster, since those of some are
-// all the same, and waits until all have run. The one called privileged is denied until its source may have it.
+// all the same, and waits until all have run. The one called privileged is denied until its source may have it, and then
+// until the members' administrators allow it, too.
 func (w *world) runUnchanged(ctx context.Context, manifests []miniclustertest.Manifest, privileged string) {
 	GinkgoHelper()
 	files := map[string]string{}
@@ -155,9 +161,29 @@ func (w *world) runUnchanged(ctx context.Context, manifests []miniclustertest.Ma
 	w.commit("add manifests", files)
 	Eventually(w.ready).WithContext(ctx).WithArguments(ctx, privileged).Should(Equal("False PolicyDenied"))
 	w.kubectl("patch", "gitsource", w.name, "--type", "merge", "-p", `{"spec":{"allow":["Privileged"]}}`)
+	if fleet.Cluster("alpine").Owned() { // with the policy of config/member
+		Eventually(w.ready).WithContext(ctx).WithArguments(ctx, privileged).Should(Equal("False ApplyFailed"))
+		for member := range memberLabels {
+			w.allowPrivileged(ctx, member)
+		}
+	}
 	for _, m := range manifests {
 		Eventually(w.line).WithContext(ctx).WithArguments(ctx, m.Name).Should(HavePrefix("True Synced Healthy 1/1"), m.Name)
 	}
+}
+
+// allowPrivileged allows pods beyond the Pod Security level baseline in the world's namespace on a member, as its administrator
+// does.
+func (w *world) allowPrivileged(ctx context.Context, member string) {
+	GinkgoHelper()
+	labels := map[string]string{"minifleet.dev/allow-privileged": "true"}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: labels}}
+	err := members[member].Create(ctx, namespace)
+	if apierrors.IsAlreadyExists(err) {
+		patch := []byte(`{"metadata":{"labels":{"minifleet.dev/allow-privileged":"true"}}}`)
+		err = members[member].Patch(ctx, namespace, client.RawPatch(types.MergePatchType, patch))
+	}
+	Expect(err).NotTo(HaveOccurred())
 }
 
 // leftovers lists what members still have of a MiniCluster.

@@ -79,7 +79,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}})).To(Succeed())
 	for name, labels := range memberLabels {
 		members[name] = clientOf(fleet.Cluster(name))
-		register(ctx, name, labels, restricted(fleet.Cluster(name), "", memberAccount, filepath.Join("config", "member", "cluster")))
+		register(ctx, name, labels, restricted(fleet.Cluster(name), "", memberAccount,
+			filepath.Join("config", "member", "policy"), filepath.Join("config", "member", "cluster")))
 	}
 	// With the rights that it is deployed with, and no others.
 	config := filepath.Join(workDir, "hub.kubeconfig")

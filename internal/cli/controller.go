@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"os/signal"
 	"strings"
@@ -46,7 +48,9 @@ func newController() *cobra.Command {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub; empty: in-cluster, or $KUBECONFIG")
 	flags.StringVar(&f.options.Namespace, "namespace", "", "namespace of the members' kubeconfig Secrets and of the lease; empty: the pod's own, or minifleet-system")
 	flags.BoolVar(&f.options.LeaderElection, "leader-elect", true, "wait until no other controller is active")
-	flags.StringVar(&f.options.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 turns it off")
+	flags.StringVar(&f.options.MetricsAddress, "metrics-bind-address", "127.0.0.1:8080", "address of /metrics; 0 turns it off, and another than a loopback one takes --metrics-secure")
+	flags.BoolVar(&f.options.MetricsSecure, "metrics-secure", false, "serve /metrics over TLS, to those whom the hub lets get it")
+	flags.StringVar(&f.options.MetricsCertDir, "metrics-cert-dir", "", "directory of tls.crt and tls.key for --metrics-secure; empty: a self-signed certificate")
 	flags.StringVar(&f.options.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 turns it off")
 	flags.IntVar(&f.options.Workers, "workers", 32, "how many FleetMiniClusters are reconciled at once")
 	flags.DurationVar(&f.options.FollowInterval, "follow-interval", time.Minute,
@@ -77,6 +81,9 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	if f.options.IntervalScale <= 0 {
 		return invalid{fmt.Errorf("--interval-scale must be more than 0")}
 	}
+	if err := checkMetrics(f.options.MetricsAddress, f.options.MetricsSecure); err != nil {
+		return err
+	}
 	if err := f.dashboard.check(); err != nil {
 		return err
 	}
@@ -102,6 +109,21 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	}
 	ctrl.Log.Info("starting", "version", version.String(), "namespace", f.options.Namespace)
 	return mgr.Start(ctx)
+}
+
+// checkMetrics refuses metrics that anybody in reach could read.
+func checkMetrics(address string, secure bool) error {
+	if address == "0" || secure {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return invalid{fmt.Errorf("--metrics-bind-address: %w", err)}
+	}
+	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
+		return invalid{fmt.Errorf("--metrics-bind-address: %s is no loopback address, so that others could read the metrics: add --metrics-secure, or listen on 127.0.0.1", address)}
+	}
+	return nil
 }
 
 func (f *controllerFlags) setUpLogs() error {
