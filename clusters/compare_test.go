@@ -118,14 +118,16 @@ func TestOrigin(t *testing.T) {
 		annotations map[string]string
 		owns        bool
 		owner       string
+		says        string
 	}{
-		"ours":                {o, map[string]string{v1alpha1.AnnotationFleetID: "h", v1alpha1.AnnotationOwnerUID: "u", v1alpha1.AnnotationOwner: "hpc/n"}, true, "hpc/n"},
-		"another's":           {o, map[string]string{v1alpha1.AnnotationFleetID: "h", v1alpha1.AnnotationOwnerUID: "v", v1alpha1.AnnotationOwner: "lab/n"}, false, "lab/n"},
-		"our name, made anew": {o, map[string]string{v1alpha1.AnnotationFleetID: "h", v1alpha1.AnnotationOwnerUID: "v", v1alpha1.AnnotationOwner: "hpc/n"}, true, "hpc/n"},
-		"another fleet's":     {o, map[string]string{v1alpha1.AnnotationFleetID: "i", v1alpha1.AnnotationOwnerUID: "u", v1alpha1.AnnotationOwner: "hpc/n"}, false, "hpc/n"},
-		"a stranger's":        {o, nil, false, ""},
-		"no origin at all":    {fleet.Origin{}, nil, false, ""},
-		"no owner":            {fleet.Origin{FleetID: "h"}, map[string]string{v1alpha1.AnnotationFleetID: "h"}, false, ""},
+		"ours":                {o, map[string]string{v1alpha1.AnnotationFleetID: "h", v1alpha1.AnnotationOwnerUID: "u", v1alpha1.AnnotationOwner: "hpc/n"}, true, "hpc/n", "belongs to FleetMiniCluster hpc/n: "},
+		"another's":           {o, map[string]string{v1alpha1.AnnotationFleetID: "h", v1alpha1.AnnotationOwnerUID: "v", v1alpha1.AnnotationOwner: "lab/n"}, false, "", "belongs to a FleetMiniCluster of another namespace: "},
+		"its neighbour's":     {o, map[string]string{v1alpha1.AnnotationFleetID: "h", v1alpha1.AnnotationOwnerUID: "v", v1alpha1.AnnotationOwner: "hpc/m"}, false, "hpc/m", "belongs to FleetMiniCluster hpc/m: "},
+		"our name, made anew": {o, map[string]string{v1alpha1.AnnotationFleetID: "h", v1alpha1.AnnotationOwnerUID: "v", v1alpha1.AnnotationOwner: "hpc/n"}, true, "hpc/n", "belongs to FleetMiniCluster hpc/n: "},
+		"another fleet's":     {o, map[string]string{v1alpha1.AnnotationFleetID: "i", v1alpha1.AnnotationOwnerUID: "u", v1alpha1.AnnotationOwner: "hpc/n"}, false, "", "belongs to a FleetMiniCluster of another fleet: "},
+		"a stranger's":        {o, nil, false, "", "is not MiniFleet's"},
+		"no origin at all":    {fleet.Origin{}, nil, false, "", "is not MiniFleet's"},
+		"no owner":            {fleet.Origin{FleetID: "h"}, map[string]string{v1alpha1.AnnotationFleetID: "h"}, false, "", "is not MiniFleet's"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +137,7 @@ func TestOrigin(t *testing.T) {
 				t.Errorf("owned: %t", got)
 			}
 			e := conflictOf(c.origin, "ConfigMap", obj)
-			if e.Owner != c.owner || !strings.Contains(e.Error(), "ConfigMap hpc/n already exists") {
+			if e.Owner != c.owner || !strings.Contains(e.Error(), "ConfigMap hpc/n already exists on the member and "+c.says) || strings.Contains(e.Error(), "lab") {
 				t.Errorf("got %v", e)
 			}
 		})

@@ -27,17 +27,20 @@ func (e *Error) Unwrap() error { return e.Err }
 // Conflict says that an object under our name on a member belongs to somebody else. It is never taken over.
 type Conflict struct {
 	Kind, Namespace, Name string
-	// Owner is NAMESPACE/NAME of another FleetMiniCluster, or empty for a stranger. OtherFleet says that it is one of
-	// another fleet.
-	Owner      string
-	OtherFleet bool
+	// Owner is NAMESPACE/NAME of another FleetMiniCluster of the same namespace on the hub, or empty. OtherNamespace says that
+	// it is one of another namespace, and OtherFleet of another fleet, which is told to nobody else by name. With none of these
+	// it is a stranger.
+	Owner                      string
+	OtherNamespace, OtherFleet bool
 }
 
 func (c *Conflict) Error() string {
 	whose := "is not MiniFleet's: rename the MiniCluster, or have that object removed by its owner"
 	switch {
 	case c.OtherFleet:
-		whose = "belongs to FleetMiniCluster " + c.Owner + " of another fleet: rename the MiniCluster, or place it elsewhere"
+		whose = "belongs to a FleetMiniCluster of another fleet: rename the MiniCluster, or place it elsewhere"
+	case c.OtherNamespace:
+		whose = "belongs to a FleetMiniCluster of another namespace: rename the MiniCluster, or place it elsewhere"
 	case c.Owner != "":
 		whose = "belongs to FleetMiniCluster " + c.Owner + ": rename one of the two"
 	}

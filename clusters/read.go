@@ -20,7 +20,17 @@ import (
 // conflictOf describes an object under our name that this origin does not own.
 func conflictOf(o fleet.Origin, kind string, obj client.Object) *Conflict {
 	of := fleet.OriginOf(obj)
-	return &Conflict{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), Owner: of.Owner, OtherFleet: of.FleetID != "" && of.FleetID != o.FleetID}
+	c := &Conflict{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	switch {
+	case of.FleetID != "" && of.FleetID != o.FleetID:
+		c.OtherFleet = true
+	case of.Owner == "":
+	case of.Namespace() == o.Namespace():
+		c.Owner = of.Owner
+	default:
+		c.OtherNamespace = true
+	}
+	return c
 }
 
 // Job returns the Job of this name from the cache, or nil where there is none. With live set, an absence

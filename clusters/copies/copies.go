@@ -42,7 +42,7 @@ func Check(ctx context.Context, m *clusters.Member, source client.Object, namesp
 	if err != nil || have == nil || have.GetUID() == source.GetUID() || isCopyOf(m, have, source, user.FleetID) {
 		return err
 	}
-	return conflictOf(want, have, user.FleetID)
+	return conflictOf(want, have, user)
 }
 
 // Ensure makes a namespace of the member have a copy of a Secret or ConfigMap of the hub, with its

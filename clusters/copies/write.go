@@ -24,7 +24,7 @@ func step(ctx context.Context, m *clusters.Member, source, want, have client.Obj
 	case have.GetUID() == source.GetUID():
 		return Kept, nil // the member is the hub, and this is the very object
 	case !isCopyOf(m, have, source, user.FleetID):
-		return "", conflictOf(want, have, user.FleetID)
+		return "", conflictOf(want, have, user)
 	case !have.GetDeletionTimestamp().IsZero():
 		return "", fmt.Errorf("%s %s/%s is being deleted on the member; it is copied anew when it is deleted", Kind(want), have.GetNamespace(), have.GetName())
 	}

@@ -244,12 +244,13 @@ func (r *Reconciler) orphanAll(ctx context.Context, member *v1alpha1.MemberClust
 }
 
 // orphanedMessage says what is left on a member.
+// orphanedMessage is for an event, which may be read by those who may not see whose runs these are.
 func orphanedMessage(member *v1alpha1.MemberCluster, all []v1alpha1.FleetMiniCluster) string {
 	const policy = "left on the member as it is (deletionPolicy: Orphan): "
 	live, users, orphans := liveOn(all, member.Name), len(footprintOn(all, member.Name).users), len(member.Status.Orphans)
 	switch {
 	case len(live) > 0:
-		return policy + fmt.Sprintf("%s, whose end is not known any more, and what there is of %d FleetMiniClusters", describeLive(live), users)
+		return policy + fmt.Sprintf("live runs, %d of them, whose end is not known any more, and what there is of %d FleetMiniClusters", len(live), users)
 	case users+orphans > 0:
 		return policy + fmt.Sprintf("no live run, and what there is of %d FleetMiniClusters", users+orphans)
 	default:

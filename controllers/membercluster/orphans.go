@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +15,6 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/fleet"
-	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // removeOrphans removes what deleted FleetMiniClusters have left on a member that is connected again. It says
@@ -44,7 +42,7 @@ func (r *Reconciler) removeOrphans(ctx context.Context, member *v1alpha1.MemberC
 		} else if err != nil {
 			return 0, err
 		}
-		r.Recorder.Eventf(member, nil, corev1.EventTypeNormal, v1alpha1.ReasonOrphanRemoved, "Delete", "removed what was left of %s", ownersRemoved(orphans, remaining))
+		r.Recorder.Eventf(member, nil, corev1.EventTypeNormal, v1alpha1.ReasonOrphanRemoved, "Delete", "removed what was left of %d deleted FleetMiniClusters", len(orphans)-len(remaining))
 	}
 	switch {
 	case removeErr != nil && !clusters.Unanswered(removeErr):
@@ -102,15 +100,4 @@ func removeOrphans(orphans []v1alpha1.Orphan, remove func(v1alpha1.Orphan) (bool
 		}
 	}
 	return remaining, errors.Join(errs...)
-}
-
-// ownersRemoved names the first few owners of the orphans that do not remain.
-func ownersRemoved(all, remaining []v1alpha1.Orphan) string {
-	var names []string
-	for _, o := range all {
-		if !slices.Contains(remaining, o) {
-			names = append(names, o.Owner)
-		}
-	}
-	return sanitize.Names(names, maxNames)
 }

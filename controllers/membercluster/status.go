@@ -48,7 +48,22 @@ func (r *Reconciler) sendEvent(before, member *v1alpha1.MemberCluster, kind, act
 	if is.Status == metav1.ConditionTrue && kind != v1alpha1.ConditionUnownedJobs && kind != v1alpha1.ConditionNotShared || is.Reason == v1alpha1.ReasonConnecting || is.Reason == v1alpha1.ReasonRunsLive {
 		severity = corev1.EventTypeNormal
 	}
-	r.Recorder.Eventf(member, nil, severity, is.Reason, action, "%s", sanitize.Text(is.Message, sanitize.MaxNote))
+	r.Recorder.Eventf(member, nil, severity, is.Reason, action, "%s", sanitize.Text(noteOf(member, is), sanitize.MaxNote))
+}
+
+// noteOf is what an event says of a condition. Those who use namespace default can read the events of MemberClusters, and not
+// the MemberClusters: whose runs are there is told by the status alone.
+func noteOf(member *v1alpha1.MemberCluster, is *metav1.Condition) string {
+	switch is.Reason {
+	case v1alpha1.ReasonRunsLive, v1alpha1.ReasonOwnerNotFound, v1alpha1.ReasonDrained:
+		what := map[string]string{
+			v1alpha1.ReasonRunsLive: "runs are live there", v1alpha1.ReasonDrained: "no run of MiniFleet is live there",
+			v1alpha1.ReasonOwnerNotFound: "live Jobs of this fleet there are of no FleetMiniCluster on this hub",
+		}[is.Reason]
+		return fmt.Sprintf("%s; condition %s of MemberCluster %s says more", what, is.Type, member.Name)
+	default:
+		return is.Message
+	}
 }
 
 // setReady puts into the status what is known of the connection.

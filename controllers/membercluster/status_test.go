@@ -203,8 +203,8 @@ func TestReport(t *testing.T) {
 		{stateReady, nil, nil, false},
 		{stateAway, nil, []string{"Warning Unreachable connection refused"}, true},
 		{otherError, nil, nil, true},
-		{stateReady, &drain{live: []liveRun{{"hpc/m", "1"}}}, []string{"Normal Connected ", "Normal RunsLive 1 run is live: hpc/m (run 1); being stopped now"}, true},
-		{stateReady, &drain{done: true}, []string{"Normal Drained no run of MiniFleet is live there"}, true},
+		{stateReady, &drain{live: []liveRun{{"hpc/m", "1"}}}, []string{"Normal Connected ", "Normal RunsLive runs are live there; condition Drained of MemberCluster alpine says more"}, true},
+		{stateReady, &drain{done: true}, []string{"Normal Drained no run of MiniFleet is live there; condition Drained of MemberCluster alpine says more"}, true},
 		{stateReady, &drain{done: true}, nil, false},
 	} {
 		before := get(t, hub, member)

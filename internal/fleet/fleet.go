@@ -47,6 +47,12 @@ func OriginOf(obj metav1.Object) Origin {
 	return Origin{FleetID: a[v1alpha1.AnnotationFleetID], Owner: a[v1alpha1.AnnotationOwner], OwnerUID: a[v1alpha1.AnnotationOwnerUID]}
 }
 
+// Namespace is that of the owner on the hub.
+func (o Origin) Namespace() string {
+	namespace, _, _ := strings.Cut(o.Owner, "/")
+	return namespace
+}
+
 // Key is the owner's namespace and name; ok is false where Owner is not of that form.
 func (o Origin) Key() (key types.NamespacedName, ok bool) {
 	namespace, name, ok := strings.Cut(o.Owner, "/")

@@ -22,8 +22,8 @@ func TestHideOthers(t *testing.T) {
 			"Job hpc/n already exists on the member and belongs to another FleetMiniCluster: rename one of the two",
 		},
 		"a Job of another fleet": {
-			(&clusters.Conflict{Kind: "Job", Namespace: "hpc", Name: "n", Owner: "canary-ns/canary-name", OtherFleet: true}).Error(),
-			"Job hpc/n already exists on the member and belongs to another FleetMiniCluster of another fleet: rename the MiniCluster, or place it elsewhere",
+			(&clusters.Conflict{Kind: "Job", Namespace: "hpc", Name: "n", OtherFleet: true}).Error(),
+			"Job hpc/n already exists on the member and belongs to a FleetMiniCluster of another fleet: rename the MiniCluster, or place it elsewhere",
 		},
 		"a copy": {
 			(&copies.Conflict{Kind: "Secret", Namespace: "hpc", Name: "s", Source: "canary-ns/canary-name"}).Error(),
