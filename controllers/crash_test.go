@@ -48,7 +48,9 @@ func (c *crasher) acted(where string) func(*http.Request) bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		events := strings.Contains(req.URL.Path, "/events") // nothing depends on them
-		if c.namespace == "" || c.was != "" || events || !strings.Contains(req.URL.Path, "/namespaces/"+c.namespace+"/") {
+		concerns := strings.Contains(req.URL.Path, "/namespaces/"+c.namespace+"/") ||
+			strings.Contains(req.URL.Path, "/namespaces/"+managerNamespace+"/secrets") // a key, whose namespace is not in the path
+		if c.namespace == "" || c.was != "" || events || !concerns {
 			return false
 		}
 		if c.after--; c.after != 0 {
@@ -140,7 +142,7 @@ var _ = Describe("MiniFleet, killed after any of its writes,", func() {
 		writes := killAfterEach(ctx, end, toHub, created, func(f *v1alpha1.FleetMiniCluster) error {
 			return hub.Delete(ctx, f)
 		}, removed)
-		Expect(writes).To(BeNumerically(">=", 11), "the counter has missed writes") // 10 objects and the finalizer
+		Expect(writes).To(BeNumerically(">=", 12), "the counter has missed writes") // 10 objects, the key and the finalizer
 		for _, f := range created[:writes+1] {
 			Eventually(func() bool { return removed(fmcIn(ctx, f.Namespace, f.Name)) }).Should(BeTrue(), "%s", f.Namespace)
 			expectNothingLeft(ctx, f.Namespace)
@@ -226,6 +228,7 @@ func expectOneRunEach(ctx context.Context, namespace string) {
 
 func expectNothingLeft(ctx context.Context, namespace string) {
 	GinkgoHelper()
+	Expect(secretOn(ctx, hub, managerNamespace, certificateKey(namespace, "app").Name)).To(BeNil(), "the key of %s", namespace)
 	for _, cluster := range []string{"alpine", "basalt"} {
 		for _, list := range []client.ObjectList{&batchv1.JobList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}} {
 			Expect(admins[cluster].List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})).To(Succeed())

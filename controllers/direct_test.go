@@ -49,7 +49,8 @@ var _ = Describe("kubectl apply, without any Git,", func() {
 
 		kubectl(fill(second), "apply", "-f", "-")
 		Eventually(func() string { return statusReason(fmcIn(ctx, second, "direct").Status.Conditions) }).Should(Equal("False NameConflict"))
-		Expect(fmcIn(ctx, second, "direct").Status.Conditions).To(ContainElement(HaveField("Message", ContainSubstring(w.name+"/direct"))))
+		Expect(fmcIn(ctx, second, "direct").Status.Conditions).To(ContainElement(HaveField("Message", And(
+			ContainSubstring("belongs to a FleetMiniCluster of another namespace"), Not(ContainSubstring(w.name+"/direct"))))))
 		Expect(w.line(ctx, "direct")).To(Equal("True Synced Synced Progressing 1/1"))
 
 		Expect(hub.Delete(ctx, fmcIn(ctx, second, "direct"))).To(Succeed())

@@ -16,9 +16,15 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/controllers"
+	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
 	"github.com/minifleet/minifleet/hack/lab"
+	"github.com/minifleet/minifleet/internal/fleet"
+	"github.com/minifleet/minifleet/internal/miniclustertest"
+	"github.com/minifleet/minifleet/internal/policy"
+	"github.com/minifleet/minifleet/internal/render"
 )
 
 // memberAccount is who MiniFleet is on a member.
@@ -222,6 +228,49 @@ var _ = Describe("The policy for MiniFleet's own user on a member", func() {
 
 		By("leaving everybody else alone")
 		Expect(admins["alpine"].Create(ctx, jobOf("kube-system", badPods["privileged"].change), client.DryRunAll)).To(Succeed())
+	})
+
+	It("lets every MiniCluster run that takes no permission, and the others where the namespace allows it", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		applied("alpine", "config/member/cluster", "config/member/policy")
+		c := clientFor("alpine", memberAccount)
+		place(ctx, w.name, nil)
+		allowing := place(ctx, w.name+"-allowing", map[string]string{"minifleet.dev/allow-privileged": "true", "minifleet.dev/allow-service-accounts": "true"})
+		Eventually(func() error {
+			return c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "a"}}, client.DryRunAll)
+		}).Should(MatchError(ContainSubstring("is not for MiniFleet")))
+		// denied is what the policy says of the objects of a MiniCluster in a namespace.
+		denied := func(namespace string, m *fluxv1alpha2.MiniCluster) string {
+			bundle, err := render.Render(render.Input{
+				Name: m.Name, Namespace: namespace, Spec: m.Spec, CurveCert: curvesecret.Placeholder(), RunID: "0123456789",
+				Origin: fleet.Origin{FleetID: "f", Owner: "n/" + m.Name, OwnerUID: "u"},
+			})
+			Expect(err).NotTo(HaveOccurred())
+			objects := []client.Object{bundle.Secret, bundle.ConfigMap, bundle.Job}
+			for _, service := range bundle.Services {
+				objects = append(objects, service)
+			}
+			if bundle.ServicesPod != nil {
+				objects = append(objects, bundle.ServicesPod)
+			}
+			for _, obj := range objects {
+				if err := c.Create(ctx, obj, client.DryRunAll); err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
+					return err.Error()
+				}
+			}
+			return ""
+		}
+		refused := 0
+		for _, m := range slices.Concat(miniclustertest.Own(), sharedManifests()) {
+			decoded, err := m.MiniCluster()
+			Expect(err).NotTo(HaveOccurred())
+			if denied(w.name, &decoded) != "" {
+				refused++
+				Expect(policy.Needs(&decoded.Spec, nil)).NotTo(BeEmpty(), "%s takes no permission: %s", m.Path, denied(w.name, &decoded))
+			}
+			Expect(denied(allowing, &decoded)).To(BeEmpty(), m.Path)
+		}
+		Expect(refused).To(BeNumerically(">", 0))
 	})
 
 	It("hinders nothing that MiniFleet does", func(ctx SpecContext) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,8 +28,8 @@ import (
 const (
 	systemNamespace = "minifleet-system"
 	fleetNamespace  = "default"
-	// memberUser is who MiniFleet is on the members.
-	memberUser = "minifleet"
+	// memberUser is who MiniFleet is on the members: whom the policy there is for.
+	memberUser = "system:serviceaccount:minifleet-member:minifleet-member"
 	// sourceInterval is short, so that a push is seen at once; a real source is fetched less often.
 	sourceInterval = 3 * time.Second
 	connectTimeout = time.Minute
@@ -37,6 +38,9 @@ const (
 // memberRights are what the README of config/member tells administrators to give; the first document is the
 // role.
 const memberRights = "config/member/cluster/role.yaml"
+
+// memberPolicy bounds what MiniFleet may do there: the policy, and its binding.
+const memberPolicy = "config/member/policy/policy.yaml"
 
 func newClient(config *rest.Config) (client.Client, error) {
 	scheme := runtime.NewScheme()
@@ -69,7 +73,11 @@ func admit(ctx context.Context, cluster *lab.Cluster) ([]byte, error) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: memberUser}},
 	}
-	for _, object := range []client.Object{role, binding} {
+	policy, bound := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
+	if err := readManifests(memberPolicy, policy, bound); err != nil {
+		return nil, err
+	}
+	for _, object := range []client.Object{policy, bound, role, binding} {
 		if err := c.Create(ctx, object); err != nil {
 			return nil, err
 		}
@@ -78,17 +86,30 @@ func admit(ctx context.Context, cluster *lab.Cluster) ([]byte, error) {
 }
 
 func memberRole() (*rbacv1.ClusterRole, error) {
+	role := &rbacv1.ClusterRole{}
+	return role, readManifests(memberRights, role)
+}
+
+// readManifests decodes the first documents of a file of this repository.
+func readManifests(file string, into ...any) error {
 	root, err := lab.RepositoryRoot()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(memberRights)))
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	document, _, _ := strings.Cut(string(text), "\n---")
-	role := &rbacv1.ClusterRole{}
-	return role, yaml.UnmarshalStrict([]byte(document), role)
+	documents := strings.Split(string(text), "\n---")
+	if len(documents) < len(into) {
+		return fmt.Errorf("%s has %d documents", file, len(documents))
+	}
+	for i := range into {
+		if err := yaml.UnmarshalStrict([]byte(documents[i]), into[i]); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return nil
 }
 
 // register tells the hub of a member.
