@@ -46,7 +46,7 @@ func rendered(directory string, kinds ...string) string {
 }
 
 // asDeployed restarts MiniFleet with the rights that config/default gives it, until the end of the test.
-func asDeployed(ctx context.Context) {
+func asDeployed() {
 	GinkgoHelper()
 	installRights()
 	Expect(minifleet.Kill()).To(Succeed())
@@ -112,7 +112,7 @@ func (w *world) bindingMessage(ctx context.Context, name string) string {
 
 var _ = Describe("MiniFleet with the rights that it is deployed with", func() {
 	It("reads Secrets of a namespace only where that is bound, waits for that, and touches nothing when it is taken back", func(ctx SpecContext) {
-		asDeployed(ctx)
+		asDeployed()
 		w := newWorld(ctx)
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 
@@ -169,7 +169,7 @@ var _ = Describe("MiniFleet with the rights that it is deployed with", func() {
 	})
 
 	It("keeps the keys of live runs that an earlier version has made, where it cannot read them any more", func(ctx SpecContext) {
-		asDeployed(ctx)
+		asDeployed()
 		w := newWorld(ctx)
 		for _, name := range []string{"alpine", "basalt"} {
 			w.register(ctx, name, labs.Cluster(name).Kubeconfig())
@@ -192,7 +192,7 @@ var _ = Describe("MiniFleet with the rights that it is deployed with", func() {
 	})
 
 	It("takes over a key of an earlier version that it may read, and deletes it where it may", func(ctx SpecContext) {
-		asDeployed(ctx)
+		asDeployed()
 		w := newWorld(ctx)
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		w.run(ctx, "app", held)
@@ -211,7 +211,7 @@ var _ = Describe("MiniFleet with the rights that it is deployed with", func() {
 	})
 
 	It("asks the members about a ledger that an earlier version may have lost, and whose key it cannot read", func(ctx SpecContext) {
-		asDeployed(ctx)
+		asDeployed()
 		w := newWorld(ctx)
 		toAlpine := w.behindProxy(ctx)
 		w.onOne(ctx, "app", held, onA)

@@ -31,13 +31,12 @@ import (
 const memberAccount = "system:serviceaccount:minifleet-member:minifleet-member"
 
 // kubectlOn runs kubectl as the administrator of a cluster.
-func kubectlOn(cluster string, args ...string) string {
+func kubectlOn(cluster string, args ...string) {
 	GinkgoHelper()
 	path, before, err := lab.Binary("kubectl")
 	Expect(err).NotTo(HaveOccurred())
 	out, err := exec.Command(path, slices.Concat(before, []string{"--kubeconfig", labs.Cluster(cluster).KubeconfigPath()}, args)...).CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), "%s", out)
-	return string(out)
 }
 
 // applied applies directories of this repository to a cluster until the end of the test.
@@ -217,7 +216,7 @@ var _ = Describe("The policy for MiniFleet's own user on a member", func() {
 		Expect(try(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-mine"}})).To(refused("namespace kube-mine is not for MiniFleet"))
 		Expect(try(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-new", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}}})).To(Succeed())
 
-		By("leaving what is others' alone")
+		By("refusing changes of what others have made")
 		theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: usual, Name: "theirs"}}
 		put(ctx, admins["alpine"], theirs)
 		Expect(c.Delete(ctx, theirs)).To(refused("MiniFleet may change and delete only what it has made"))
@@ -226,7 +225,7 @@ var _ = Describe("The policy for MiniFleet's own user on a member", func() {
 		Expect(c.Create(ctx, mine)).To(Succeed())
 		Expect(c.Delete(ctx, mine)).To(Succeed())
 
-		By("leaving everybody else alone")
+		By("judging nobody else")
 		Expect(admins["alpine"].Create(ctx, jobOf("kube-system", badPods["privileged"].change), client.DryRunAll)).To(Succeed())
 	})
 

@@ -10,11 +10,13 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/minifleet/minifleet/hack/lab"
 )
@@ -123,6 +125,23 @@ var _ = Describe("The rights that are installed", func() {
 		By("for the whole cluster")
 		applied("basalt", "config/member/cluster")
 		Eventually(rulesIn).WithArguments(ctx, "basalt", memberAccount, other).Should(ConsistOf(append([]string{"namespaces: create get", "nodes: list watch"}, ofRuns...)))
+	})
+
+	It("are those of a pod that is restricted, in a network that is bounded", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		restricted := w.name + "-restricted"
+		put(ctx, hub, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: restricted, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}})
+		for _, config := range []string{"config/default", "config/with-dashboard"} {
+			kubectl(rendered(config, "NetworkPolicy"), "apply", "--server-side", "--dry-run=server", "-f", "-")
+			var deployment appsv1.Deployment
+			Expect(yaml.Unmarshal([]byte(rendered(config, "Deployment")), &deployment)).To(Succeed())
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: restricted, Name: "a"}, Spec: deployment.Spec.Template.Spec}
+			pod.Spec.ServiceAccountName = ""
+			Eventually(func() error { return hub.Create(ctx, pod, client.DryRunAll) }).Should(Succeed()) // the cluster makes the service account
+			Expect(pod.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem).To(HaveValue(BeTrue()))
+			pod.ResourceVersion, pod.Spec.SecurityContext = "", nil
+			Expect(hub.Create(ctx, pod, client.DryRunAll)).To(MatchError(ContainSubstring("PodSecurity")))
+		}
 	})
 
 	It("are needed to read metrics, where these are not on a loopback address alone", func(ctx SpecContext) {

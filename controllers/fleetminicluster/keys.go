@@ -16,7 +16,7 @@ import (
 	"github.com/minifleet/minifleet/internal/render"
 )
 
-// collectInterval is how often certificates of FleetMiniClusters that are no more are looked for.
+// collectInterval is how often certificates of FleetMiniClusters that are no more are searched for.
 const collectInterval = time.Hour
 
 // certificate is the CURVE certificate of a FleetMiniCluster, once it was needed.
@@ -78,7 +78,7 @@ func (r *Reconciler) collectKeys() manager.Runnable {
 				err = r.keys.Collect(ctx)
 			}
 			if err != nil && ctx.Err() == nil {
-				logger.Error(err, "certificates of FleetMiniClusters that are no more are looked for again later")
+				logger.Error(err, "certificates of FleetMiniClusters that are no more are searched for again")
 			}
 			select {
 			case <-ctx.Done():

@@ -71,6 +71,28 @@ func TestHubObjectsAreReadOnceForAll(t *testing.T) {
 	}
 }
 
+func TestWhatMayNotBeReadIsNotTakenForAbsence(t *testing.T) {
+	now := time.Unix(1000, 0)
+	reader := &hubReader{err: apierrors.NewForbidden(corev1.Resource("secrets"), "s", errors.New("no"))}
+	s := New(reader, "system", time.Minute, func() time.Time { return now })
+	key := Key{"Secret", types.NamespacedName{Namespace: "n", Name: "s"}}
+	for range 2 {
+		_, err := s.Recent(t.Context(), key)
+		var denied *Denied
+		if !errors.As(err, &denied) || denied.Key != key || clusters.Unanswered(err) ||
+			!strings.Contains(err.Error(), "kubectl -n n create rolebinding minifleet-secrets --clusterrole=minifleet-secret-reader --serviceaccount=system:minifleet-controller-manager") {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if reader.count != 1 {
+		t.Errorf("asked %d times, though it was answered just now", reader.count)
+	}
+	reader.err = nil
+	if obj, err := s.Get(t.Context(), key, now.Add(time.Second)); err != nil || obj == nil {
+		t.Errorf("not read when it may be: %v", err)
+	}
+}
+
 func TestAnErrorIsNotTakenForAbsence(t *testing.T) {
 	reader := &hubReader{err: context.DeadlineExceeded}
 	s := New(reader, "minifleet-system", time.Minute, time.Now)

@@ -52,7 +52,7 @@ type Join struct {
 	Confined string
 	// Namespaces are those of the member that MiniFleet may use, with its credentials in one of their own; empty for all.
 	Namespaces []string
-	// NoPolicy leaves the policy out that bounds what the credentials are worth.
+	// NoPolicy does without the policy that bounds what the credentials are worth.
 	NoPolicy bool
 	// Timeout is how long the token, and then the connection, is waited for.
 	Timeout time.Duration

@@ -182,7 +182,7 @@ func TestJoinSomeNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, s.member.left(t)); diff != "" {
-		t.Errorf("a removal leaves something:\n%s", diff)
+		t.Errorf("something stays after a removal:\n%s", diff)
 	}
 	s.join.Confined = "hpc"
 	if err := s.again().Run(t.Context()); err == nil || !strings.Contains(err.Error(), "give one of the two") {
