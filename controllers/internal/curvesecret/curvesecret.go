@@ -210,8 +210,7 @@ func newSecret(key types.NamespacedName, fmc *v1alpha1.FleetMiniCluster, encoded
 	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: key.Namespace, Name: key.Name,
-			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+			Namespace: key.Namespace, Name: key.Name, // and not the label of what is on members: the hub may be one of these
 			Annotations: map[string]string{
 				v1alpha1.AnnotationOwner: fmc.Namespace + "/" + fmc.Name, v1alpha1.AnnotationOwnerUID: string(fmc.UID),
 			},

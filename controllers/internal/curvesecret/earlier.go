@@ -43,7 +43,7 @@ func (s *Store) began(ctx context.Context) (metav1.Time, error) {
 		return *s.since, nil
 	}
 	note := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: sinceName, Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: sinceName},
 		Type:       Type,
 	}
 	key := client.ObjectKeyFromObject(note)
