@@ -85,7 +85,7 @@ func TestCleanup(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			a := &orphanage{jobs: c.jobs, scripts: []corev1.ConfigMap{{ObjectMeta: meta("scripts", "")}}}
-			m := &Member{Cluster: a, line: newLine(func() time.Time { return noon })}
+			m := &Member{Cluster: a, line: newLine(func() time.Time { return noon }, DefaultLimits())}
 			m.line.dials.Store(1)
 			m.verified.Store(1)
 			done, err := m.Cleanup(t.Context(), types.NamespacedName{Namespace: "hpc", Name: "app"}, Removal{Owns: origin.Owns, Over: c.over})

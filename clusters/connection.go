@@ -47,6 +47,8 @@ type connection struct {
 	done   chan struct{}
 	member atomic.Pointer[Member]
 
+	strikes atomic.Int32 // see line
+
 	mu    sync.Mutex
 	state State
 	line  *line
@@ -58,6 +60,9 @@ func newConnection(p *Provider, name string, target Target, cfg *rest.Config, er
 	if before != nil {
 		old := before.snapshot()
 		c.state.LastHeard, c.state.Version = old.LastHeard, old.Version
+	}
+	if q := target.Quarantine; q != nil {
+		c.state.Reason, c.state.Message, c.state.Quarantine = v1alpha1.ReasonQuarantined, quarantineError(q, name).Error(), q
 	}
 	return c
 }
@@ -98,11 +103,15 @@ func (c *connection) run() {
 	intervals := c.provider.intervals
 	wait, spread := intervals.RetryMin, jitter.Percent(retryJitter, nil)
 	for ctx.Err() == nil {
+		if c.snapshot().Quarantine != nil {
+			<-ctx.Done() // only a person lifts that, and that is another connection
+			return
+		}
 		engaged, err := c.session(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if errors.Is(err, errReconnect) {
+		if errors.Is(err, errReconnect) && c.snapshot().Quarantine == nil {
 			c.reconnecting()
 			continue
 		}
@@ -124,12 +133,15 @@ func (c *connection) session(ctx context.Context) (bool, error) {
 	if c.cfgErr != nil {
 		return false, c.cfgErr
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	m, err := newMember(c.name, c.target.Spec, c.cfg, c.provider.now)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	l := newLine(c.provider.now, c.provider.limits)
+	l.session, l.end, l.strikes = ctx, cancel, &c.strikes
+	m, err := newMember(c.name, c.target.Spec, c.cfg, l)
 	if err != nil {
 		return false, err
 	}
+	defer c.quarantine(l)
 	m.session = ctx
 	m.fence = newFence(c.provider.hub, m, &c.provider.held)
 	defer m.close()
@@ -161,6 +173,7 @@ func (c *connection) session(ctx context.Context) (bool, error) {
 	if err := c.provider.aware.Engage(ctx, multicluster.ClusterName(c.name), m); err != nil {
 		return false, fmt.Errorf("watching the member: %w", err)
 	}
+	c.strikes.Store(0)
 	go m.capacity.run(ctx, c.provider.intervals.Capacity, c.setCapacity, func() { c.provider.roomChanged(c.name) })
 	c.set(func(s *State) {
 		if s.Reason != v1alpha1.ReasonConnecting {
@@ -249,6 +262,11 @@ func (c *connection) contact(ctx context.Context, m *Member) error {
 	if err := m.verifyIdentity(ctx); err != nil {
 		return err
 	}
+	if admit := c.provider.admit; admit != nil {
+		if err := admit(ctx, c.name, m.UID); err != nil {
+			return err
+		}
+	}
 	var err error
 	m.Version, err = m.serverVersion(ctx)
 	return err
@@ -288,6 +306,7 @@ func (c *connection) probe(ctx context.Context, m *Member, check func(context.Co
 				return wrongCluster(m.UID, uid)
 			}
 			if err = check(ctx); err == nil {
+				c.strikes.Store(0)
 				return nil
 			}
 		}
@@ -296,9 +315,25 @@ func (c *connection) probe(ctx context.Context, m *Member, check func(context.Co
 	return err
 }
 
+// quarantine ends the use of a member one of whose answers was beyond a limit.
+func (c *connection) quarantine(l *line) {
+	q := l.quarantine.Load()
+	if q == nil {
+		return
+	}
+	e := quarantineError(q, c.name)
+	c.set(func(s *State) {
+		s.Ready, s.Reason, s.Message, s.Capacity, s.Quarantine = false, e.Reason, e.Error(), nil, q
+	})
+}
+
 func (c *connection) lost(err error) {
 	e := connectionError(err)
-	c.set(func(s *State) { s.Ready, s.Reason, s.Message, s.Capacity = false, e.Reason, e.Error(), nil })
+	c.set(func(s *State) {
+		if s.Quarantine == nil {
+			s.Ready, s.Reason, s.Message, s.Capacity = false, e.Reason, e.Error(), nil
+		}
+	})
 }
 
 // follow takes the time of the last answer from a session's line.

@@ -15,10 +15,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -53,17 +55,20 @@ type Member struct {
 	http     *http.Client
 	verified atomic.Int64 // the number of dials after which the identity was last checked
 	capacity *capacity
+	meter    *meter
 	fence    *fence   // nil where the provider has no Hub
 	locks    sync.Map // a *sync.Mutex for each name that was ever given to Lock
 	// permitted are the times at which namespaces were found to be permitted, by the hub's and the member's.
 	permitted sync.Map
 }
 
-func newMember(name string, spec v1alpha1.MemberClusterSpec, cfg *rest.Config, now func() time.Time) (*Member, error) {
-	m := &Member{Name: name, Spec: spec, line: newLine(now)}
+func newMember(name string, spec v1alpha1.MemberClusterSpec, cfg *rest.Config, l *line) (*Member, error) {
+	m := &Member{Name: name, Spec: spec, line: l, meter: newMeter(l)}
 	cfg = rest.CopyConfig(cfg)
-	m.line.install(cfg)
-	var err error
+	err := m.line.install(cfg)
+	if err != nil {
+		return nil, &Error{Reason: v1alpha1.ReasonKubeconfigInvalid, Err: errors.New("the kubeconfig's cluster.server cannot be used: set it to https://HOST:PORT")}
+	}
 	if m.http, err = rest.HTTPClientFor(cfg); err != nil {
 		return nil, &Error{Reason: v1alpha1.ReasonKubeconfigInvalid, Err: errors.New("the kubeconfig's certificates or keys cannot be used: embed PEM data that belong together")}
 	}
@@ -76,6 +81,9 @@ func newMember(name string, spec v1alpha1.MemberClusterSpec, cfg *rest.Config, n
 			DefaultLabelSelector:        ours,
 			DefaultTransform:            cache.TransformStripManagedFields(),
 			ReaderFailOnMissingInformer: true,
+			NewInformer: func(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, by toolscache.Indexers) toolscache.SharedIndexInformer {
+				return toolscache.NewSharedIndexInformer(m.meter.bound(typeOf(obj), lw, reduceOwned), obj, resync, by)
+			},
 		}
 		confine(&o.Cache, &spec)
 	})

@@ -19,8 +19,8 @@ import (
 // Bounds of one question why pods are not ready, or have failed: how many pods are listed at once and how often, and
 // how many events.
 const (
-	podPage     = 500
-	maxPodPages = 10
+	podPage     = 250
+	maxPodPages = 20
 	maxWarnings = 100
 	maxFailures = 100
 )

@@ -85,7 +85,7 @@ func (s *fakeReader) List(_ context.Context, into client.ObjectList, opts ...cli
 // ask asks about a Job of 4 pods.
 func (s *fakeReader) ask(t *testing.T, status batchv1.JobStatus) (*fleet.PodIssue, error) {
 	t.Helper()
-	m := &Member{Cluster: s, line: newLine(func() time.Time { return noon })}
+	m := &Member{Cluster: s, line: newLine(func() time.Time { return noon }, DefaultLimits())}
 	m.line.dials.Store(1)
 	m.verified.Store(1)
 	return m.PodIssue(t.Context(), &batchv1.Job{

@@ -31,20 +31,26 @@ func (m *Member) PodsOfJob(ctx context.Context, key types.NamespacedName, runID 
 	}
 	ctx, cancel := context.WithTimeout(ctx, ReadTimeout)
 	defer cancel()
-	var pods corev1.PodList
-	err := m.GetAPIReader().List(ctx, &pods, client.InNamespace(key.Namespace), client.Limit(MaxPodsOfJob),
-		client.MatchingLabels{v1alpha1.LabelOwner: key.Name, v1alpha1.LabelRun: runID}, client.HasLabels{batchv1.JobNameLabel})
-	if err != nil {
-		return nil, err
+	var out []corev1.Pod
+	for next, more := "", true; more; {
+		var pods corev1.PodList
+		err := m.GetAPIReader().List(ctx, &pods, client.InNamespace(key.Namespace), client.Limit(podPage), client.Continue(next),
+			client.MatchingLabels{v1alpha1.LabelOwner: key.Name, v1alpha1.LabelRun: runID}, client.HasLabels{batchv1.JobNameLabel})
+		if err != nil {
+			return nil, err
+		}
+		for i := range pods.Items {
+			pods.Items[i].ManagedFields = nil
+		}
+		out, next = append(out, pods.Items...), pods.Continue
+		more = next != "" && len(pods.Items) > 0 && len(out) < MaxPodsOfJob
 	}
-	for i := range pods.Items {
-		pods.Items[i].ManagedFields = nil
-	}
-	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int {
+	out = out[:min(len(out), MaxPodsOfJob)]
+	slices.SortFunc(out, func(a, b corev1.Pod) int {
 		return cmp.Or(cmp.Compare(completionIndex(&a), completionIndex(&b)),
 			a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
-	return pods.Items, nil
+	return out, nil
 }
 
 // completionIndex is that of a pod of an indexed Job; a pod without one comes last.

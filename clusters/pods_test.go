@@ -26,7 +26,7 @@ var lammps = types.NamespacedName{Namespace: "hpc", Name: "lammps"}
 
 // verifiedMember is a member whose identity is known, over a fake of its API server.
 func verifiedMember(s *fakeReader) *Member {
-	m := &Member{Cluster: s, line: newLine(func() time.Time { return noon })}
+	m := &Member{Cluster: s, line: newLine(func() time.Time { return noon }, DefaultLimits())}
 	m.line.dials.Store(1)
 	m.verified.Store(1)
 	return m
@@ -101,7 +101,7 @@ func logServer(t *testing.T) *rest.Config {
 // logMember is a member at that server, whose connection ends with session.
 func logMember(t *testing.T, session context.Context) *Member { //nolint:revive // t comes first in tests
 	t.Helper()
-	m, err := newMember("a", v1alpha1.MemberClusterSpec{}, logServer(t), time.Now)
+	m, err := newMember("a", v1alpha1.MemberClusterSpec{}, logServer(t), newLine(time.Now, DefaultLimits()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,8 @@ type State struct {
 	LastHeard time.Time
 	// Capacity is nil where it is not known.
 	Capacity *v1alpha1.MemberCapacity
+	// Quarantine is why nothing is asked of the member any more; nil where it is not quarantined.
+	Quarantine *v1alpha1.Quarantine
 }
 
 // Target says which cluster to connect to.
@@ -42,6 +44,8 @@ type Target struct {
 	Kubeconfig []byte
 	// ExpectedUID is the identity recorded at the first contact, or empty.
 	ExpectedUID string
+	// Quarantine is that of a member of which nothing is asked; nil for all others.
+	Quarantine *v1alpha1.Quarantine
 }
 
 // Provider connects members and hands the engaged ones to a multicluster manager.
@@ -51,6 +55,8 @@ type Provider struct {
 	changed func(name string, reachability bool)
 
 	intervals Intervals
+	limits    Limits
+	admit     func(ctx context.Context, name, uid string) error
 	hub       Hub
 	held      sync.Map // see fence
 
@@ -78,11 +84,20 @@ var (
 // NewProvider makes a provider without members. The function changed is called, from any goroutine, with
 // the name of a member whose State has changed, and whether its Ready or Reason has; it must not block.
 func NewProvider(log logr.Logger, now func() time.Time, changed func(name string, reachability bool)) *Provider {
-	return &Provider{log: log, now: now, changed: changed, intervals: DefaultIntervals(), ready: make(chan struct{}), connections: map[string]*connection{}}
+	return &Provider{log: log, now: now, changed: changed, intervals: DefaultIntervals(), limits: DefaultLimits(), ready: make(chan struct{}), connections: map[string]*connection{}}
 }
 
 // SetIntervals replaces the default intervals. It is called before Start.
 func (p *Provider) SetIntervals(i Intervals) { p.intervals = i }
+
+// SetLimits replaces the default limits. It is called before Start.
+func (p *Provider) SetLimits(l Limits) { p.limits = l }
+
+// SetAdmission has a function asked, from any goroutine, whether the member of a name may be the cluster with a UID, each
+// time before that is engaged. The error, an *Error, is why not. It is called before Start.
+func (p *Provider) SetAdmission(admit func(ctx context.Context, name, uid string) error) {
+	p.admit = admit
+}
 
 // SetHub has members record this hub, and fences it where they have recorded another. It is called before Start; without
 // it nothing is recorded, and nothing is fenced.
@@ -206,6 +221,15 @@ func (p *Provider) reclaim() {
 
 // sameTarget ignores an expected UID that is merely recorded now: it came from this very connection.
 func (c *connection) sameTarget(t Target) bool {
-	uid := c.target.ExpectedUID == t.ExpectedUID || c.snapshot().UID == t.ExpectedUID
-	return uid && string(c.target.Kubeconfig) == string(t.Kubeconfig) && reflect.DeepEqual(c.target.Spec, t.Spec)
+	now := c.snapshot()
+	uid := c.target.ExpectedUID == t.ExpectedUID || now.UID == t.ExpectedUID
+	return uid && sameQuarantine(now.Quarantine, t.Quarantine) && string(c.target.Kubeconfig) == string(t.Kubeconfig) && reflect.DeepEqual(c.target.Spec, t.Spec)
+}
+
+// sameQuarantine says whether two are the same, or both are none.
+func sameQuarantine(a, b *v1alpha1.Quarantine) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Since.Equal(&b.Since) && a.Limit == b.Limit && a.Asked == b.Asked
 }

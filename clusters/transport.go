@@ -3,14 +3,20 @@ package clusters
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
+
+	"github.com/minifleet/minifleet/api/v1alpha1"
 )
 
 // headerTimeout bounds the wait for the headers of any answer, those of a watch included. What comes
@@ -19,9 +25,25 @@ const headerTimeout = 20 * time.Second
 
 var errHeaderTimeout = errors.New("no answer within " + headerTimeout.String())
 
-// line observes everything that is sent to and received from one member.
+// line observes everything that is sent to and received from one member, sends nothing elsewhere, and bounds what is
+// received.
 type line struct {
-	now func() time.Time
+	now    func() time.Time
+	limits Limits
+	// session ends when the member is no longer connected: nothing more is sent then. It is nil in tests.
+	session context.Context //nolint:containedctx // the line lives as long
+	// origin is where requests go, and where alone; nil in tests. compress says that answers may be compressed.
+	origin   *url.URL
+	compress bool
+	// end is called once, when an answer is beyond a limit. It may be nil.
+	end func(error)
+	// quarantine is the first such answer.
+	quarantine atomic.Pointer[v1alpha1.Quarantine]
+	// strikes counts answers that may be a fault of the network, since the member was last found in order. It outlives the
+	// line.
+	strikes *atomic.Int32
+	// inFlight is the size of the answers that are received and not decoded yet.
+	inFlight atomic.Int64
 
 	// heard is the time of the last answer, in Unix nanoseconds.
 	heard atomic.Int64
@@ -33,18 +55,47 @@ type line struct {
 	http1 atomic.Bool
 }
 
-func newLine(now func() time.Time) *line {
-	return &line{now: now, suspect: make(chan struct{}, 1)}
+func newLine(now func() time.Time, limits Limits) *line {
+	return &line{now: now, limits: limits, strikes: &atomic.Int32{}, suspect: make(chan struct{}, 1)}
 }
 
-// install puts the line between a client configuration and the network.
-func (l *line) install(cfg *rest.Config) {
+// install puts the line between a client configuration and the network. Warnings of the member are dropped: client-go would
+// print them as they come.
+func (l *line) install(cfg *rest.Config) error {
+	origin, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return err
+	}
+	l.origin = &url.URL{Scheme: origin.Scheme, Host: origin.Host}
+	// The line decompresses, so that it counts what is received and what comes of it.
+	l.compress, cfg.DisableCompression = !cfg.DisableCompression, true
+	cfg.WarningHandler, cfg.WarningHandlerWithContext = rest.NoWarnings{}, nil
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		l.dials.Add(1)
 		return dialer.DialContext(ctx, network, address)
 	}
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &observer{line: l, next: next} })
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		boundHeaders(next, l.limits.Header)
+		return &observer{line: l, next: next}
+	})
+	return nil
+}
+
+// boundHeaders limits the headers of answers, which rest.Config has no field for. The transport is the line's own: none is
+// shared by two dialers.
+func boundHeaders(t http.RoundTripper, most int64) {
+	for t != nil {
+		switch next := t.(type) {
+		case *http.Transport:
+			next.MaxResponseHeaderBytes = most
+			return
+		case utilnet.RoundTripperWrapper:
+			t = next.WrappedRoundTripper()
+		default:
+			return
+		}
+	}
 }
 
 // lastHeard is the time of the last answer, or zero.
@@ -65,6 +116,40 @@ func (l *line) doubt() {
 	}
 }
 
+// beyond notes that an answer was beyond a limit, which ends the connection, and returns the error for whoever has asked.
+func (l *line) beyond(limit, asked string) error {
+	q := quarantined(&l.limits, limit, asked, l.now())
+	if l.quarantine.CompareAndSwap(nil, q) && l.end != nil {
+		l.end(errQuarantined)
+	}
+	return &Error{v1alpha1.ReasonQuarantined, fmt.Errorf("the member's answer to %s is beyond the limit %s (%s)", q.Asked, q.Limit, q.Allowed)}
+}
+
+var errQuarantined = errors.New("an answer of the member was beyond a limit")
+
+// refuse returns why a request is not sent.
+func (l *line) refuse(req *http.Request) error {
+	switch {
+	case l.quarantine.Load() != nil, l.session != nil && l.session.Err() != nil:
+		return &Error{v1alpha1.ReasonUnreachable, errors.New("the member is no longer connected")}
+	case l.origin != nil && (req.URL.Scheme != l.origin.Scheme || req.URL.Host != l.origin.Host || req.Host != "" && req.Host != l.origin.Host):
+		return &Error{v1alpha1.ReasonRedirectRefused, fmt.Errorf("a request to %s was refused: the kubeconfig leads to %s, and nothing is sent elsewhere", origin(req.URL), origin(l.origin))}
+	default:
+		return nil
+	}
+}
+
+func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
+
+// redirected is the error for an answer that leads elsewhere, where credentials would be sent to.
+func redirected(resp *http.Response) error {
+	if resp.StatusCode < http.StatusMultipleChoices || resp.StatusCode >= http.StatusBadRequest {
+		return nil
+	}
+	return &Error{v1alpha1.ReasonRedirectRefused, fmt.Errorf(
+		"what answers at the member's address redirects (HTTP %d), which is refused: set cluster.server of the kubeconfig to the address of the API server itself", resp.StatusCode)}
+}
+
 type observer struct {
 	line *line
 	next http.RoundTripper
@@ -72,13 +157,26 @@ type observer struct {
 
 // RoundTrip implements http.RoundTripper.
 func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := o.line.refuse(req); err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, err
+	}
+	how := answerTo(req)
 	parent := req.Context()
 	ctx, cancel := context.WithCancelCause(parent)
 	timer := time.AfterFunc(headerTimeout, func() { cancel(errHeaderTimeout) })
-	resp, err := o.next.RoundTrip(req.WithContext(ctx))
+	resp, err := o.next.RoundTrip(o.line.prepare(req.WithContext(ctx), how))
 	timer.Stop()
 	if err != nil {
 		defer cancel(nil)
+		if isHeaderLimit(err) {
+			return nil, o.line.beyond(limitHeader, asked(req))
+		}
+		if breaksHTTP2(err) {
+			return nil, o.line.strike(limitHeader, req, "breaks the protocol of HTTP/2, or its headers are too large")
+		}
 		// A caller that has lost patience is news of the member too; one that was told to end is not.
 		if !errors.Is(parent.Err(), context.Canceled) {
 			o.line.doubt()
@@ -94,7 +192,36 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 		o.line.doubt()
 	}
 	resp.Body = &observedBody{ReadCloser: resp.Body, line: o.line, parent: parent, cancel: cancel}
-	return resp, nil
+	if err := redirected(resp); err != nil {
+		_ = resp.Body.Close()
+		o.line.doubt()
+		return nil, err
+	}
+	if !how.isStream(resp) {
+		timer = time.AfterFunc(o.line.limits.Answer, func() { cancel(errAnswerTime) })
+		defer timer.Stop()
+	}
+	resp, err = o.line.bound(req, resp, how)
+	if errors.Is(context.Cause(ctx), errAnswerTime) && !isQuarantined(err) {
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return nil, o.line.strike(limitAnswer, req, "did not end within "+o.line.limits.Answer.String())
+	}
+	return resp, err
+}
+
+// isHeaderLimit says whether a transport has refused the headers of an answer for their size, which has no error of its own.
+func isHeaderLimit(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "server response headers exceeded") || strings.Contains(text, "response header list larger than")
+}
+
+// breaksHTTP2 says whether a transport has given up a connection for what came, such as headers far too large. That comes
+// from whoever has the key of the certificate, not from the network.
+func breaksHTTP2(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "connection error: PROTOCOL_ERROR") || strings.Contains(text, "connection error: COMPRESSION_ERROR")
 }
 
 // cacheRefused says whether a cache was refused its list or watch, so that it would grow old in silence. A

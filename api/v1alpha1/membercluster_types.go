@@ -149,6 +149,30 @@ type UnownedJob struct {
 	Since metav1.Time `json:"since"`
 }
 
+// Quarantine is why nothing is asked of a member until a person lifts it (AnnotationLiftQuarantine).
+type Quarantine struct {
+	// Since is when the member was disconnected.
+	Since metav1.Time `json:"since"`
+	// Limit is the name of the limit that an answer was beyond, Allowed what it allows.
+	Limit   string `json:"limit"`
+	Allowed string `json:"allowed"`
+	// Asked is the request that was answered so: its method and its path.
+	Asked string `json:"asked"`
+}
+
+// MemberIdentity is what a cluster UID is bound to: what the administrator of the hub says of the member, and no member
+// can forge.
+type MemberIdentity struct {
+	// Since is when the cluster UID was recorded.
+	Since metav1.Time `json:"since"`
+	// Server is the address in the kubeconfig, https://HOST:PORT.
+	Server string `json:"server"`
+	// CA is the SHA-256 hash of the certificate authorities in the kubeconfig, in hexadecimal digits; empty where they
+	// are those of the hub's system.
+	// +optional
+	CA string `json:"ca,omitempty"`
+}
+
 // MemberClusterStatus is what the hub knows of a member.
 type MemberClusterStatus struct {
 	// ObservedGeneration is the generation that this status speaks of.
@@ -169,6 +193,15 @@ type MemberClusterStatus struct {
 	// cluster behind the same name is refused.
 	// +optional
 	ClusterUID string `json:"clusterUID,omitempty"`
+
+	// Identity is what clusterUID is bound to. Of two members with the same clusterUID the one that was recorded first is
+	// used. It changes with the kubeconfig Secret, as long as the same cluster answers.
+	// +optional
+	Identity *MemberIdentity `json:"identity,omitempty"`
+
+	// Quarantine is there while nothing is asked of the member, because an answer was beyond a limit.
+	// +optional
+	Quarantine *Quarantine `json:"quarantine,omitempty"`
 
 	// Version is the Kubernetes version of the member's API server.
 	// +optional

@@ -97,6 +97,9 @@ const (
 	// member has been heard of after it.
 	AnnotationMemberGone = "minifleet.dev/gone"
 
+	// AnnotationLiftQuarantine on a MemberCluster holds a time (RFC 3339): a quarantine that began before it is over.
+	AnnotationLiftQuarantine = "minifleet.dev/lift-quarantine"
+
 	// LabelPropagate, with the value "true" on a Secret or a ConfigMap of the hub, lets it be copied to the
 	// members whose MiniClusters name it.
 	LabelPropagate = "minifleet.dev/propagate"

@@ -3,7 +3,9 @@ package membercluster
 import (
 	"context"
 	"errors"
+
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
