@@ -1,9 +1,14 @@
 package clusters
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -14,7 +19,7 @@ import (
 
 // RESTConfig turns the kubeconfig of a member into a client configuration. Only what is embedded in the
 // kubeconfig is used: whatever would run a program, read a file of the hub's, send credentials in the
-// clear or trust an unknown server is refused. The error is an *Error with reason KubeconfigInvalid or
+// clear, trust an unknown server, go through a proxy of the member's choice or act as somebody else is refused. The error is an *Error with reason KubeconfigInvalid or
 // KubeconfigRefused.
 func RESTConfig(kubeconfig []byte) (*rest.Config, error) {
 	cfg, err := clientcmd.Load(kubeconfig)
@@ -38,6 +43,47 @@ func RESTConfig(kubeconfig []byte) (*rest.Config, error) {
 	rc.QPS = -1
 	rc.UserAgent = "minifleet"
 	return rc, nil
+}
+
+// Address returns what a kubeconfig says of the cluster that its current context names, and no member can forge: the server,
+// https://HOST:PORT with a path where there is one, and the SHA-256 hash of its certificate authorities in hexadecimal digits,
+// in whatever order they are; empty where those of the hub's system are meant. Both are empty where the kubeconfig is none
+// that is used.
+func Address(kubeconfig []byte) (server, ca string) {
+	cfg, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return "", ""
+	}
+	cluster, _, err := current(cfg)
+	if err != nil || refuseCluster(cluster) != nil {
+		return "", ""
+	}
+	u, err := url.Parse(cluster.Server)
+	if err != nil {
+		return "", ""
+	}
+	host := strings.ToLower(u.Host)
+	if u.Port() == "" {
+		host += ":443"
+	}
+	return "https://" + host + strings.TrimRight(u.Path, "/"), hashOfCAs(cluster.CertificateAuthorityData)
+}
+
+func hashOfCAs(data []byte) string {
+	if len(data) == 0 {
+		return ""
+	}
+	var all []string
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		all = append(all, string(block.Bytes))
+	}
+	slices.Sort(all)
+	hash := sha256.New()
+	for _, der := range slices.Compact(all) {
+		sum := sha256.Sum256([]byte(der))
+		hash.Write(sum[:])
+	}
+	return hex.EncodeToString(hash.Sum(nil))
 }
 
 func current(cfg *clientcmdapi.Config) (*clientcmdapi.Cluster, *clientcmdapi.AuthInfo, error) {
@@ -88,6 +134,11 @@ func refuseUser(u *clientcmdapi.AuthInfo) error {
 	refuse(u.TokenFile != "", "user.tokenFile", "embed the token as user.token")
 	refuse(u.ClientCertificate != "", "user.client-certificate (a path)", "embed it as client-certificate-data")
 	refuse(u.ClientKey != "", "user.client-key (a path)", "embed it as client-key-data")
+	const own = "give the credentials the rights that are needed, which is what a member's API server knows them by"
+	refuse(u.Impersonate != "", "user.as", own)
+	refuse(u.ImpersonateUID != "", "user.as-uid", own)
+	refuse(len(u.ImpersonateGroups) > 0, "user.as-groups", own)
+	refuse(len(u.ImpersonateUserExtra) > 0, "user.as-user-extra", own)
 	refuse(u.Username != "" || u.Password != "", "user.username and password", static)
 	return errors.Join(errs...)
 }
