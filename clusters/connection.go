@@ -57,6 +57,7 @@ type connection struct {
 func newConnection(p *Provider, name string, target Target, cfg *rest.Config, err error, before *connection) *connection {
 	c := &connection{provider: p, name: name, target: target, cfg: cfg, cfgErr: err, before: before, done: make(chan struct{})}
 	c.state = State{Reason: v1alpha1.ReasonConnecting, Message: "connecting to the member", UID: target.ExpectedUID, Since: p.now()}
+	c.state.Server, c.state.CA = Address(target.Kubeconfig)
 	if before != nil {
 		old := before.snapshot()
 		c.state.LastHeard, c.state.Version = old.LastHeard, old.Version

@@ -51,6 +51,17 @@ func DefaultLimits() Limits {
 	}
 }
 
+// Scale multiplies what a member may answer, and leaves the times.
+func (l Limits) Scale(factor float64) Limits {
+	for _, n := range []*int64{&l.Header, &l.Object, &l.List, &l.Cached, &l.InFlight} {
+		*n = int64(float64(*n) * factor)
+	}
+	for _, n := range []*int{&l.Values, &l.Objects, &l.Pages} {
+		*n = int(float64(*n) * factor)
+	}
+	return l
+}
+
 // Names of limits, as a quarantine shows them.
 const (
 	limitHeader   = "Header"
@@ -102,7 +113,7 @@ func bytesOf(n int64) string {
 // quarantineError is the condition of a quarantined member.
 func quarantineError(q *v1alpha1.Quarantine, member string) *Error {
 	return &Error{v1alpha1.ReasonQuarantined, fmt.Errorf(
-		"the member's answer to %s was beyond the limit %s (%s) at %s: nothing is asked of it, and of its runs nothing is known, until a person lifts that; find out why first, then `kubectl annotate --overwrite membercluster %s %s=$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ)`",
+		"the member's answer to %s was beyond the limit %s (%s) at %s: nothing is asked of it, and of its runs nothing is known, until a person lifts that; find out why first, raise --member-limit-factor of the hub if the member is in order, then `kubectl annotate --overwrite membercluster %s %s=$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ)`",
 		q.Asked, q.Limit, q.Allowed, q.Since.UTC().Format(time.RFC3339), member, v1alpha1.AnnotationLiftQuarantine)}
 }
 

@@ -26,6 +26,8 @@ type State struct {
 	Reason, Message string
 	// UID and Version as they were last seen, empty before the first contact.
 	UID, Version string
+	// Server and CA are what the kubeconfig says (Address).
+	Server, CA string
 	// Since is when the attempt began that has engaged the member, or is to; of one that was lost, when it was
 	// engaged again.
 	Since time.Time

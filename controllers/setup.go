@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -69,6 +70,8 @@ type Options struct {
 	IntervalScale float64
 	// Reserved are patterns of namespaces of members that nobody uses, beside the manager's own; nil is the default.
 	Reserved tenant.Reserved
+	// MemberLimitFactor multiplies what a member may answer before it is quarantined; 0 is 1.
+	MemberLimitFactor float64
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -127,6 +130,7 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (*Manager, err
 	}
 	provider := clusters.NewProvider(local.GetLogger().WithName("clusters"), o.Now, connections.notify)
 	provider.SetIntervals(clusters.DefaultIntervals().Scale(o.scale()))
+	provider.SetLimits(clusters.DefaultLimits().Scale(cmp.Or(o.MemberLimitFactor, 1)))
 	mgr, err := mcmanager.WithMultiCluster(local, provider)
 	if err != nil {
 		return nil, err
@@ -236,6 +240,7 @@ func setUpControllers(mgr *Manager, connections *notifiers, who *identity.Identi
 		Client: local.GetClient(), Cache: local.GetCache(), APIReader: local.GetAPIReader(), Provider: mgr.Members, Namespace: o.Namespace,
 		FleetID: who.FleetID(), Identity: who, Recorder: recorder, Now: o.Now, InFlight: tracker, Intervals: membercluster.DefaultIntervals().Scale(o.scale()),
 	}
+	mgr.Members.SetAdmission(members.Admit)
 	if err := members.SetUp(local, &connections.members); err != nil {
 		return fmt.Errorf("setting up the MemberCluster controller: %w", err)
 	}

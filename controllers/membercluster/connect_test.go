@@ -2,7 +2,6 @@ package membercluster
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -11,35 +10,6 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
-
-func TestDuplicateOf(t *testing.T) {
-	registered := func(name, namespace, uid string, age time.Duration) v1alpha1.MemberCluster {
-		m := v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(noon.Add(-age))}}
-		m.Spec.Namespace, m.Status.ClusterUID = namespace, uid
-		return m
-	}
-	member := registered("m", "team", "cluster", time.Minute)
-	everywhere := registered("m", "", "cluster", time.Minute)
-	for name, tc := range map[string]struct {
-		member, other v1alpha1.MemberCluster
-		want          string
-	}{
-		"another cluster":              {member, registered("a", "team", "other", time.Hour), ""},
-		"earlier":                      {member, registered("z", "team", "cluster", time.Hour), "z"},
-		"later":                        {member, registered("a", "team", "cluster", time.Second), ""},
-		"at once, first by name":       {member, registered("a", "team", "cluster", time.Minute), "a"},
-		"at once, last by name":        {member, registered("z", "team", "cluster", time.Minute), ""},
-		"another namespace":            {member, registered("a", "other", "cluster", time.Hour), ""},
-		"all namespaces, the other":    {member, registered("a", "", "cluster", time.Hour), "a"},
-		"all namespaces, this one":     {everywhere, registered("a", "team", "cluster", time.Hour), "a"},
-		"itself":                       {member, member, ""},
-		"one that was never contacted": {member, registered("a", "team", "", time.Hour), ""},
-	} {
-		if got := duplicateOf(&tc.member, "cluster", []v1alpha1.MemberCluster{tc.member, tc.other}); got != tc.want {
-			t.Errorf("%s: %q, want %q", name, got, tc.want)
-		}
-	}
-}
 
 // What says nothing about the connection is no reason to connect again.
 func TestTargetOf(t *testing.T) {

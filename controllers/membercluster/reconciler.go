@@ -3,6 +3,7 @@
 // status, and a member from which everything of MiniFleet is removed once its MemberCluster is deleted.
 //
 //	connect.go   kubeconfig -> connection
+//	identity.go  cluster UIDs -> which member may be which cluster, and which are quarantined
 //	drain.go     ledgers -> which runs are live on a member that is drained or deleted, and whether none can begin
 //	deletion.go  a drained member whose MemberCluster is deleted -> nothing of MiniFleet there, no finalizer
 //	orphans.go   what deleted FleetMiniClusters have left there -> nothing
@@ -57,6 +58,8 @@ type Reconciler struct {
 
 	// drains has, by the UID of a member that is drained or being deleted, how far that has got (*drainProgress).
 	drains sync.Map
+	// claims has, by the name of a member that claims the identity of another one, the name of that.
+	claims sync.Map
 }
 
 // Identity is that of the fleet.

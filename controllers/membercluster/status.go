@@ -31,24 +31,27 @@ func (r *Reconciler) report(ctx context.Context, member *v1alpha1.MemberCluster,
 	if err := r.Client.Status().Update(ctx, member); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r.sendEvent(before, member, v1alpha1.ConditionReady, "Connect")
+	if r.sendEvent(before, member, v1alpha1.ConditionReady, "Connect") == v1alpha1.ReasonIdentityClaimed {
+		r.tellClaimed(ctx, member)
+	}
 	r.sendEvent(before, member, v1alpha1.ConditionDrained, "Drain")
 	r.sendEvent(before, member, v1alpha1.ConditionUnownedJobs, "Observe")
 	r.sendEvent(before, member, v1alpha1.ConditionNotShared, "Observe")
 	return nil
 }
 
-// sendEvent sends an event if a condition has another reason than before.
-func (r *Reconciler) sendEvent(before, member *v1alpha1.MemberCluster, kind, action string) {
+// sendEvent sends an event if a condition has another reason than before, and returns that.
+func (r *Reconciler) sendEvent(before, member *v1alpha1.MemberCluster, kind, action string) string {
 	was, is := conditions.Get(before, kind), conditions.Get(member, kind)
 	if is == nil || was != nil && was.Reason == is.Reason {
-		return
+		return ""
 	}
 	severity := corev1.EventTypeWarning
 	if is.Status == metav1.ConditionTrue && kind != v1alpha1.ConditionUnownedJobs && kind != v1alpha1.ConditionNotShared || is.Reason == v1alpha1.ReasonConnecting || is.Reason == v1alpha1.ReasonRunsLive {
 		severity = corev1.EventTypeNormal
 	}
 	r.Recorder.Eventf(member, nil, severity, is.Reason, action, "%s", sanitize.Text(noteOf(member, is), sanitize.MaxNote))
+	return is.Reason
 }
 
 // noteOf is what an event says of a condition. Those who use namespace default can read the events of MemberClusters, and not
@@ -70,13 +73,12 @@ func noteOf(member *v1alpha1.MemberCluster, is *metav1.Condition) string {
 func setReady(member *v1alpha1.MemberCluster, state clusters.State, now time.Time) {
 	s := &member.Status
 	was := conditions.Get(member, v1alpha1.ConditionReady)
+	s.Quarantine = state.Quarantine
 	if state.Reason == v1alpha1.ReasonConnecting && was != nil {
 		return // what was known stays until the attempt has succeeded or failed
 	}
 	s.ObservedGeneration = member.Generation
-	if state.Reason != v1alpha1.ReasonDuplicateCluster && s.ClusterUID == "" {
-		s.ClusterUID = state.UID
-	}
+	setIdentity(member, state, now)
 	if state.Version != "" {
 		s.Version = state.Version
 	}

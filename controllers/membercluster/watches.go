@@ -57,10 +57,12 @@ var orphansAdded = memberUpdated(func(before, after *v1alpha1.MemberCluster) boo
 	return len(before.Status.Orphans) < len(after.Status.Orphans)
 })
 
-// declarationChanged accepts that a member is to be drained, or is declared to have nothing live, or not any more.
+// declarationChanged accepts that a member is to be drained, or is declared to have nothing live, or not any more, or that
+// its quarantine is lifted.
 var declarationChanged = memberUpdated(func(before, after *v1alpha1.MemberCluster) bool {
 	return before.Annotations[v1alpha1.AnnotationDrain] != after.Annotations[v1alpha1.AnnotationDrain] ||
-		before.Annotations[v1alpha1.AnnotationMemberGone] != after.Annotations[v1alpha1.AnnotationMemberGone]
+		before.Annotations[v1alpha1.AnnotationMemberGone] != after.Annotations[v1alpha1.AnnotationMemberGone] ||
+		before.Annotations[v1alpha1.AnnotationLiftQuarantine] != after.Annotations[v1alpha1.AnnotationLiftQuarantine]
 })
 
 // conditionsChanged accepts conditions that this controller has set, or somebody else: a change of a
@@ -124,10 +126,11 @@ func (r *Reconciler) usersOf(ctx context.Context, secret client.Object) []reconc
 	return r.members(ctx, func(m *v1alpha1.MemberCluster) bool { return m.Spec.KubeconfigSecretRef.Name == secret.GetName() })
 }
 
-// refusedDuplicates are the members that were refused because another is the same cluster.
+// refusedDuplicates are the members that were refused because another is the same cluster, or says so.
 func (r *Reconciler) refusedDuplicates(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.members(ctx, func(m *v1alpha1.MemberCluster) bool {
-		return conditions.GetReason(m, v1alpha1.ConditionReady) == v1alpha1.ReasonDuplicateCluster
+		reason := conditions.GetReason(m, v1alpha1.ConditionReady)
+		return reason == v1alpha1.ReasonDuplicateCluster || reason == v1alpha1.ReasonIdentityClaimed
 	})
 }
 

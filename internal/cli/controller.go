@@ -59,6 +59,7 @@ func newController() *cobra.Command {
 		"namespaces of members that no namespace of the hub may use: patterns with *; the manager's own is always one")
 	flags.Float64Var(&f.options.IntervalScale, "interval-scale", 1, "factor for the intervals between attempts; for tests")
 	_ = flags.MarkHidden("interval-scale") // fails for unknown names only
+	flags.Float64Var(&f.options.MemberLimitFactor, "member-limit-factor", 1, "factor for what a member may answer before it is quarantined, from 1 to 100 (docs/members.md)")
 	f.dashboard.add(flags)
 	flags.StringVar(&f.logLevel, "log-level", "info", "one of debug, info, error")
 	flags.BoolVar(&f.development, "log-text", false, "log lines for people instead of JSON")
@@ -83,6 +84,9 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	}
 	if err := checkMetrics(f.options.MetricsAddress, f.options.MetricsSecure); err != nil {
 		return err
+	}
+	if f.options.MemberLimitFactor < 1 || f.options.MemberLimitFactor > 100 {
+		return invalid{fmt.Errorf("--member-limit-factor must be from 1 to 100")}
 	}
 	if err := f.dashboard.check(); err != nil {
 		return err
