@@ -117,6 +117,7 @@ func TestCommands(t *testing.T) {
 		"too eager":          {[]string{"controller", "--follow-interval", "1ms"}, 2, "", "--follow-interval must be at least 1s"},
 		"no workers":         {[]string{"controller", "--workers", "0"}, 2, "", "--workers must be at least 1"},
 		"a wrong level":      {[]string{"controller", "--log-level", "loud"}, 2, "", "--log-level"},
+		"a small factor":     {[]string{"controller", "--member-limit-factor", "0.5"}, 2, "", "--member-limit-factor must be from 1 to 100"},
 		"a wrong number":     {[]string{"controller", "--workers", "many"}, 2, "", "invalid argument"},
 		"no kubeconfig":      {[]string{"controller", "--kubeconfig", "testdata/none"}, 2, "", "no connection to a hub"},
 		"controller of what": {[]string{"controller", "x"}, 2, "", "takes no argument"},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -135,17 +137,22 @@ func (f *controllerFlags) setUpLogs() error {
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		return invalid{fmt.Errorf("--log-level: %q is none of debug, info, error", f.logLevel)}
 	}
-	log := ctrlzap.New(ctrlzap.UseDevMode(false), ctrlzap.Level(zap.NewAtomicLevelAt(level)), func(o *ctrlzap.Options) {
-		encoder := zap.NewProductionEncoderConfig()
-		encoder.EncodeTime = zapcore.RFC3339TimeEncoder
-		o.Encoder = zapcore.NewJSONEncoder(encoder)
-		if f.development {
-			o.Encoder = zapcore.NewConsoleEncoder(encoder)
-		}
-	})
+	log := newLogger(level, f.development, os.Stderr)
 	ctrl.SetLogger(log)
 	klog.SetLogger(log.WithName("client-go"))
 	return nil
+}
+
+// newLogger writes lines of JSON, or for people.
+func newLogger(level zapcore.Level, development bool, to io.Writer) logr.Logger {
+	return sanitized(ctrlzap.New(ctrlzap.UseDevMode(false), ctrlzap.Level(zap.NewAtomicLevelAt(level)), ctrlzap.WriteTo(to), func(o *ctrlzap.Options) {
+		encoder := zap.NewProductionEncoderConfig()
+		encoder.EncodeTime = zapcore.RFC3339TimeEncoder
+		o.Encoder = zapcore.NewJSONEncoder(encoder)
+		if development {
+			o.Encoder = zapcore.NewConsoleEncoder(encoder)
+		}
+	}))
 }
 
 // detectSilence makes the Kubernetes client libraries notice a connection that has gone silent within 15
