@@ -20,8 +20,10 @@ var _ = Describe("A restart of MiniFleet", func() {
 		Eventually(w.line).WithArguments(ctx, "done").Should(Equal("True Succeeded Synced Healthy 1/1"))
 		Eventually(w.line).WithArguments(ctx, "live").Should(Equal("True Synced Synced Progressing 1/1"))
 		Consistently(w.line).WithArguments(ctx, "live").Should(Equal("True Synced Synced Progressing 1/1"))
-		// Of one that can be asked that means nothing, also while it is being connected.
+		// Of one that can be asked that means nothing, and is taken back.
 		annotate(ctx, w, "live", v1alpha1.AnnotationRunGone, w.get(ctx, "live").Status.Runs[0].ID)
+		Eventually(func() map[string]string { return w.get(ctx, "live").Annotations }).ShouldNot(HaveKey(v1alpha1.AnnotationRunGone))
+		Eventually(w.events).WithArguments(ctx, "live").Should(ContainElement("RunHeardOf"))
 		before := writesAbout("hub", w.name)
 		Eventually(w.events).WithArguments(ctx, "live").Should(ContainElement("RunStarted")) // the last one of it
 		told := w.events(ctx, "live")

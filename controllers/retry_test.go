@@ -153,8 +153,15 @@ var _ = Describe("A run on a member that is lost", func() {
 		annotate(ctx, w, "fenced", v1alpha1.AnnotationRunGone, run)
 		Consistently(w.line).WithArguments(ctx, "fenced").Should(Equal("True Synced Synced Progressing 1/1"))
 
+		By("giving it up while its member can be asked and the hub is not there")
+		Expect(minifleet.Kill()).To(Succeed())
+		annotate(ctx, w, "fenced", v1alpha1.AnnotationRunGone, "x,"+run)
+		startMinifleet(labs.Cluster("hub").Kubeconfig())
+		Eventually(func() string { return w.get(ctx, "fenced").Annotations[v1alpha1.AnnotationRunGone] }).Should(Equal("x"))
+		Expect(w.events(ctx, "fenced")).To(ContainElement("RunHeardOf"))
+		Expect(w.line(ctx, "fenced")).To(Equal("True Synced Synced Progressing 1/1"))
+
 		By("giving it up when its member is lost")
-		annotate(ctx, w, "fenced", v1alpha1.AnnotationRunGone, "")
 		Expect(proxy.SetMode(lab.Refuse)).To(Succeed())
 		Eventually(w.on).WithArguments(ctx, "fenced", "lost").Should(Equal("Unknown Unknown"))
 		Consistently(func() int { return jobsMade("alpine", w.name) }).Should(BeZero())

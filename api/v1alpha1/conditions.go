@@ -69,6 +69,7 @@ const (
 	ReasonRunDrained           = "RunDrained"
 	ReasonRunWithdrawn         = "RunWithdrawn"
 	ReasonRunLost              = "RunLost"
+	ReasonRunHeardOf           = "RunHeardOf"
 	ReasonRunPending           = "RunPending"
 	ReasonMemberClosed         = "MemberClosed"
 	ReasonRetryWaiting         = "RetryWaiting"

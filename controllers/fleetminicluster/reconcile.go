@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -66,6 +67,9 @@ func (r *Reconciler) reconcile(ctx context.Context, fmc *v1alpha1.FleetMiniClust
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	if err := r.takeBack(ctx, s); err != nil {
+		return retry.OnConflict(err)
+	}
 	c := &reconciliation{Reconciler: r, snapshot: s, members: connected}
 	if err := c.decide(ctx); err != nil {
 		return staleOr(err)
@@ -83,6 +87,28 @@ func (r *Reconciler) reconcile(ctx context.Context, fmc *v1alpha1.FleetMiniClust
 		return staleOr(execErr)
 	}
 	return reconcile.Result{RequeueAfter: c.again}, nil
+}
+
+// takeBack takes declarations out of the annotation run-gone that the members have shown not to hold.
+func (r *Reconciler) takeBack(ctx context.Context, s *plan.Snapshot) error {
+	heard := plan.HeardOf(s)
+	if len(heard) == 0 {
+		return nil
+	}
+	s.Object = s.Object.DeepCopy()
+	left := plan.WithoutRuns(s.Object.Annotations[v1alpha1.AnnotationRunGone], heard)
+	if s.Object.Annotations[v1alpha1.AnnotationRunGone] = left; left == "" {
+		delete(s.Object.Annotations, v1alpha1.AnnotationRunGone)
+	}
+	if err := r.Client.Update(ctx, s.Object); err != nil {
+		return err
+	}
+	for i := range heard {
+		r.Recorder.Eventf(s.Object, nil, corev1.EventTypeWarning, v1alpha1.ReasonRunHeardOf, "Observe",
+			"%s: run %s is live there; it was declared gone with the annotation %s, from which it is taken: declare it again if the member is lost and you have made sure",
+			heard[i].Cluster, heard[i].ID, v1alpha1.AnnotationRunGone)
+	}
+	return nil
 }
 
 // ensureKey makes the certificate when the first run that the ledger holds is adopted or restored, as it is made for one that

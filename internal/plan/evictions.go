@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -39,6 +40,32 @@ func (d *Decision) giveUpDeclared(s *Snapshot) {
 		d.Events = append(d.Events, Event{warning, v1alpha1.ReasonRunReplaced, "Finish", run.Cluster, run.ID,
 			fmt.Sprintf("%s: run %s %s", run.Cluster, run.ID, run.Message)})
 	}
+}
+
+// HeardOf are the live runs that the annotation run-gone names although their members can be asked and have them. What it
+// says of these does not hold, nor may it for the next time that the member is lost: nobody has made sure of anything then.
+func HeardOf(s *Snapshot) []v1alpha1.Run {
+	ids := runIDs(s.Object.Annotations[v1alpha1.AnnotationRunGone])
+	var out []v1alpha1.Run
+	for i := range s.Object.Status.Runs {
+		run := &s.Object.Status.Runs[i]
+		m, cached := s.Member(run.Cluster), s.Facts[run.Cluster].Cached
+		if run.State.Ended() || !slices.Contains(ids, run.ID) || m == nil || !m.Connection.Connected || otherCluster(run, m.Connection.UID) != nil {
+			continue
+		}
+		if cached != nil && cached.Job != nil && cached.Job.RunID == run.ID {
+			out = append(out, *run)
+		}
+	}
+	return out
+}
+
+// WithoutRuns is the value of an annotation that names runs without some of them.
+func WithoutRuns(list string, without []v1alpha1.Run) string {
+	ids := slices.DeleteFunc(runIDs(list), func(id string) bool {
+		return slices.ContainsFunc(without, func(r v1alpha1.Run) bool { return r.ID == id })
+	})
+	return strings.Join(ids, ",")
 }
 
 // overdue finds the live runs that do not get going: those that have not started in time, and those that were lost
