@@ -279,6 +279,8 @@ func podIn(obj any) *nodeusage.Pod {
 	switch p := obj.(type) {
 	case *nodeusage.Pod:
 		return p
+	case keptPod:
+		return p.Pod
 	case *corev1.Pod:
 		return nodeusage.PodFrom(p)
 	default:

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -464,16 +465,16 @@ func TestLogsOfAQuarantinedMember(t *testing.T) {
 func TestOrdinaryMembersAreWithinTheLimits(t *testing.T) {
 	l := DefaultLimits()
 	const etcd = 3 << 19 // 1.5 MiB, the largest object that etcd stores
-	pod := reducePod(&corev1.Pod{})
+	_, pod := reducePod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: strings.Repeat("n", 30), Name: strings.Repeat("p", 60), UID: types.UID(strings.Repeat("u", 36))}})
+	const runSize = 50 << 10 // a Job, ConfigMaps, a Service and a Secret, in memory
 	for name, within := range map[string]bool{
-		"the largest object":                     4*etcd <= l.Object,
-		"a page of 50 of them":                   50*etcd <= l.List,
-		"a page of pods of 200 KB":               l.Page*200<<10 <= l.List,
-		"100,000 pods and 5,000 nodes of 10 KiB": 100_000*pod+5_000*10<<10 <= l.Cached/2,
-		"10,000 runs of 12 KiB":                  10_000*12<<10 <= l.Cached/2,
-		"a page of pods of 1,500 fields":         int(l.Page)*1500 <= l.Values,
-		"100,000 pods in pages":                  100_000/int(l.Page) <= l.Pages/2,
-		"100,000 pods":                           100_000 <= l.Objects/2,
+		"the largest object":                    4*etcd <= l.Object,
+		"a page of 50 of them":                  50*etcd <= l.List,
+		"a page of pods of 200 KB":              l.Page*200<<10 <= l.List,
+		"5,000 runs, 100,000 pods, 5,000 nodes": 5_000*runSize+100_000*pod+5_000*10<<10 <= l.Cached,
+		"a page of pods of 1,500 fields":        int(l.Page)*1500 <= l.Values,
+		"100,000 pods in pages":                 100_000/int(l.Page) <= l.Pages/2,
+		"100,000 pods":                          100_000 <= l.Objects/2,
 	} {
 		if !within {
 			t.Errorf("%s: beyond a limit", name)

@@ -22,7 +22,7 @@ type Limits struct {
 	Values int
 	// Objects bounds how many objects of one kind are cached, Pages the pages of their list.
 	Objects, Pages int
-	// Cached bounds what the caches hold of all kinds, in bytes, and InFlight what is received and not decoded yet.
+	// Cached bounds what the caches hold of all kinds, in bytes of memory, and InFlight what is received and not decoded yet.
 	Cached, InFlight int64
 	// Answer is from the headers of an answer to its last byte, where it is no stream.
 	Answer time.Duration
@@ -35,18 +35,18 @@ type Limits struct {
 	Page int64
 }
 
-// DefaultLimits are those of a Provider that is given none. They have room for 100,000 pods, 5,000 nodes and 10,000 runs on
-// one member.
+// DefaultLimits are those of a Provider that is given none. They have room for 100,000 pods, 5,000 nodes and 5,000 runs
+// on one member.
 //
 //   - Object is five times what etcd stores in one object, and List a page of 50 objects that are all that large.
 //   - Values is 2,000 for each object of a page; pods have 200 to 500.
 //   - Objects is three times the pods of the largest clusters that Kubernetes supports.
-//   - Cached is 25 KiB for each of 10,000 runs (a Job, ConfigMaps, a Service and a Secret), or a few hundred bytes for each
-//     of 300,000 pods. The hub's memory limit has to leave room for it.
+//   - Cached is 50 KiB for each of 5,000 runs (a Job, ConfigMaps, a Service and a Secret), 700 bytes for each of 100,000 pods,
+//     and 10 KiB for each of 5,000 nodes. The hub's memory limit has to leave room for what its members really have.
 func DefaultLimits() Limits {
 	return Limits{
 		Header: 256 << 10, Object: 8 << 20, List: 96 << 20, Values: 500_000,
-		Objects: 300_000, Pages: 10_000, Cached: 256 << 20, InFlight: 192 << 20,
+		Objects: 300_000, Pages: 10_000, Cached: 384 << 20, InFlight: 192 << 20,
 		Answer: 45 * time.Second, Strikes: 3, Events: 5000, Page: 250,
 	}
 }

@@ -5,15 +5,19 @@ import (
 	"hash/maphash"
 	"reflect"
 	"sync"
+	"time"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	watchapi "k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+
+	"github.com/minifleet/minifleet/internal/nodeusage"
 )
 
 // meter knows how much the caches of a member hold, before they do.
@@ -54,15 +58,17 @@ func (c *contents) remove(key uint64) {
 // account is the part of a meter for one kind.
 type account struct {
 	*meter
-	kind string
-	// reduce takes off an object what is not kept, and returns how many bytes are.
-	reduce func(runtime.Object) int64
+	kind   string
+	reduce reduce
 	held   contents // guarded by mu
 }
 
+// reduce returns what is kept of an object, and how many bytes of memory that takes.
+type reduce func(runtime.Object) (kept runtime.Object, size int64)
+
 // bound is lw with what it gives counted. Lists are read in pages, since a whole one may be too large for one answer, and
 // are always of the present: those of an earlier time API servers do not divide.
-func (m *meter) bound(kind string, lw toolscache.ListerWatcher, reduce func(runtime.Object) int64) *toolscache.ListWatch {
+func (m *meter) bound(kind string, lw toolscache.ListerWatcher, reduce reduce) *toolscache.ListWatch {
 	in := toolscache.ToListerWatcherWithContext(lw)
 	a := &account{meter: m, kind: kind, reduce: reduce, held: contents{sizes: map[uint64]int64{}}}
 	return &toolscache.ListWatch{
@@ -84,61 +90,68 @@ func (m *meter) bound(kind string, lw toolscache.ListerWatcher, reduce func(runt
 
 func (a *account) beyond(limit string) error { return a.line.beyond(limit, "LIST and WATCH "+a.kind) }
 
-// list reads all pages as one list.
+// list reads all pages as one list, of what is kept.
 func (a *account) list(ctx context.Context, in toolscache.ListerWatcherWithContext, o metav1.ListOptions) (runtime.Object, error) {
 	o.ResourceVersion, o.ResourceVersionMatch, o.Continue, o.Limit = "", "", "", a.line.limits.Page
-	fresh := contents{sizes: map[uint64]int64{}}
-	var first runtime.Object
-	var all []runtime.Object
+	fresh, all := contents{sizes: map[uint64]int64{}}, &objects{}
 	for range a.line.limits.Pages {
-		page, items, err := a.listPage(ctx, in, o)
+		next, err := a.listPage(ctx, in, o, all, &fresh)
 		if err != nil {
 			return nil, err
 		}
-		for _, obj := range items {
-			fresh.put(a.key(obj), a.reduce(obj))
-		}
-		if all = append(all, items...); first == nil {
-			first = page
-		}
-		if err := a.check(&fresh, len(all)); err != nil {
+		if err := a.check(&fresh, len(all.Items)); err != nil {
 			return nil, err
 		}
-		list, err := meta.ListAccessor(page)
-		if err != nil {
-			return nil, err
-		}
-		if o.Continue = list.GetContinue(); o.Continue == "" {
+		if o.Continue = next; next == "" {
 			a.replace(fresh)
-			return first, whole(first, all)
+			return all, nil
 		}
 	}
 	return nil, a.beyond(limitPages)
 }
 
-func (a *account) listPage(ctx context.Context, in toolscache.ListerWatcherWithContext, o metav1.ListOptions) (page runtime.Object, items []runtime.Object, err error) {
+// listPage adds what is kept of a page to all objects, and their sizes to the contents. It returns what the next page is
+// asked for with, empty after the last one.
+func (a *account) listPage(ctx context.Context, in toolscache.ListerWatcherWithContext, o metav1.ListOptions, all *objects, sizes *contents) (next string, err error) {
 	select {
 	case a.page <- struct{}{}:
 		defer func() { <-a.page }()
 	case <-ctx.Done():
-		return nil, nil, ctx.Err()
+		return "", ctx.Err()
 	}
-	if page, err = in.ListWithContext(ctx, o); err != nil {
-		return nil, nil, err
+	page, err := in.ListWithContext(ctx, o)
+	if err != nil {
+		return "", err
 	}
-	items, err = meta.ExtractListWithAlloc(page)
-	return page, items, err
+	list, err := meta.ListAccessor(page)
+	if err != nil {
+		return "", err
+	}
+	if o.Continue == "" {
+		all.ResourceVersion = list.GetResourceVersion()
+	}
+	return list.GetContinue(), meta.EachListItemWithAlloc(page, func(obj runtime.Object) error {
+		kept, size := a.reduce(obj)
+		sizes.put(a.key(obj), size)
+		all.Items = append(all.Items, kept)
+		return nil
+	})
 }
 
-// whole makes the first page the list of all objects.
-func whole(first runtime.Object, all []runtime.Object) error {
-	list, err := meta.ListAccessor(first)
-	if err != nil {
-		return err
+// objects is a list of what is kept of objects of any kind.
+type objects struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+	Items []runtime.Object
+}
+
+// DeepCopyObject implements runtime.Object.
+func (o *objects) DeepCopyObject() runtime.Object {
+	out := &objects{TypeMeta: o.TypeMeta, ListMeta: *o.ListMeta.DeepCopy()}
+	for _, item := range o.Items {
+		out.Items = append(out.Items, item.DeepCopyObject())
 	}
-	list.SetContinue("")
-	list.SetRemainingItemCount(nil)
-	return meta.SetList(first, all)
+	return out
 }
 
 // check says whether a cache may hold so much in place of what it holds now.
@@ -173,7 +186,7 @@ func (a *account) take(ctx context.Context, e watchapi.Event) bool {
 	default:
 		return true
 	}
-	size := a.reduce(e.Object)
+	_, size := a.reduce(e.Object)
 	a.mu.Lock()
 	before, key := a.held.sum, a.key(e.Object)
 	if e.Type == watchapi.Deleted {
@@ -201,60 +214,89 @@ func (a *account) key(obj runtime.Object) uint64 {
 // typeOf is the name of the type of an object, which is its kind.
 func typeOf(obj runtime.Object) string { return reflect.TypeOf(obj).Elem().Name() }
 
-// perObject is what an object takes beside its content, in bytes.
-const perObject = 512
-
 // reduceOwned is for what caches hold of an object that MiniFleet has made: all but who has managed its fields.
-func reduceOwned(obj runtime.Object) int64 {
+func reduceOwned(obj runtime.Object) (runtime.Object, int64) {
 	if o, err := meta.Accessor(obj); err == nil {
 		o.SetManagedFields(nil)
 	}
-	if sized, ok := obj.(interface{ Size() int }); ok {
-		return perObject + int64(sized.Size())
-	}
-	return perObject
+	return obj, sizeOf(obj)
 }
 
-// reduceNode is for what is kept of a node: its labels, its taints and its sums.
-func reduceNode(obj runtime.Object) int64 {
+// reduceNode is for what is kept of a node.
+func reduceNode(obj runtime.Object) (runtime.Object, int64) {
 	n, ok := obj.(*corev1.Node)
 	if !ok {
-		return perObject
+		return obj, sizeOf(obj)
 	}
-	n.ManagedFields, n.Annotations, n.Status.Images = nil, nil, nil
-	size := perObject + len(n.Name) + len(n.UID)
-	for k, v := range n.Labels {
-		size += 2*16 + len(k) + len(v)
-	}
-	for _, t := range n.Spec.Taints {
-		size += 4*16 + len(t.Key) + len(t.Value) + len(t.Effect)
-	}
-	return int64(size + resourcesOf(n.Status.Allocatable))
+	kept := nodeusage.Reduce(n)
+	return kept, sizeOf(kept)
 }
 
-// reducePod is for what is kept of a pod that others may have made: where it is, and what it requests. Until a list is
-// whole, all of its pods are in memory, so that what takes most of it is taken off.
-func reducePod(obj runtime.Object) int64 {
+// reducePod is for what is kept of a pod that others may have made.
+func reducePod(obj runtime.Object) (runtime.Object, int64) {
 	p, ok := obj.(*corev1.Pod)
 	if !ok {
-		return perObject
+		return obj, sizeOf(obj)
 	}
-	p.ManagedFields, p.Annotations, p.Spec.Volumes, p.Spec.Affinity, p.Spec.Tolerations = nil, nil, nil, nil, nil
-	size := perObject/2 + len(p.Namespace) + len(p.Name) + len(p.UID) + len(p.Spec.NodeName)
-	for _, list := range [][]corev1.Container{p.Spec.Containers, p.Spec.InitContainers} {
-		for i := range list {
-			c := &list[i]
-			*c = corev1.Container{Name: c.Name, Resources: c.Resources, ResizePolicy: c.ResizePolicy, RestartPolicy: c.RestartPolicy}
-			size += resourcesOf(c.Resources.Requests)
-		}
-	}
-	return int64(size)
+	kept := nodeusage.PodFrom(p)
+	return keptPod{kept}, kept.Size()
 }
 
-func resourcesOf(list corev1.ResourceList) int {
-	size := 0
-	for name := range list {
-		size += 2*16 + len(name)
+// keptPod is in a list of pods what is kept of one.
+type keptPod struct{ *nodeusage.Pod }
+
+// GetObjectKind implements runtime.Object.
+func (keptPod) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements runtime.Object. What is kept of a pod does not change.
+func (p keptPod) DeepCopyObject() runtime.Object { return p }
+
+// sizeOf is about what an object takes in memory, in bytes: more, by a factor, than what was received, where that is of
+// many small parts.
+func sizeOf(obj runtime.Object) int64 {
+	return int64(reflect.TypeOf(obj).Elem().Size()) + beside(reflect.ValueOf(obj).Elem())
+}
+
+// beside is what a value takes beside itself: what it points to.
+func beside(v reflect.Value) int64 {
+	const ofMap, ofEntry = 48, 16
+	switch v.Kind() {
+	case reflect.String:
+		return int64(v.Len())
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() || v.Type() == reflect.TypeFor[*time.Location]() {
+			return 0
+		}
+		return int64(v.Elem().Type().Size()) + beside(v.Elem())
+	case reflect.Slice:
+		return int64(v.Cap())*int64(v.Type().Elem().Size()) + besideAll(v)
+	case reflect.Array:
+		return besideAll(v)
+	case reflect.Map:
+		size := int64(ofMap)
+		each := int64(v.Type().Key().Size()+v.Type().Elem().Size()) + ofEntry
+		for entries := v.MapRange(); entries.Next(); {
+			size += each + beside(entries.Key()) + beside(entries.Value())
+		}
+		return size
+	case reflect.Struct:
+		var size int64
+		for i := range v.NumField() {
+			size += beside(v.Field(i))
+		}
+		return size
+	default:
+		return 0
+	}
+}
+
+func besideAll(v reflect.Value) int64 {
+	if k := v.Type().Elem().Kind(); k >= reflect.Bool && k <= reflect.Complex128 {
+		return 0
+	}
+	var size int64
+	for i := range v.Len() {
+		size += beside(v.Index(i))
 	}
 	return size
 }

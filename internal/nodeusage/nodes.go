@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/internal/fleet"
@@ -25,6 +26,15 @@ func nodeFrom(n *corev1.Node) *node {
 	return &node{
 		name: n.Name, schedulable: !n.Spec.Unschedulable, amount: amountOf(n.Status.Allocatable),
 		total: fleet.AmountsOf(n.Status.Allocatable), labels: n.Labels, taints: n.Spec.Taints,
+	}
+}
+
+// Reduce is a node with nothing but what is kept of it.
+func Reduce(n *corev1.Node) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, Labels: n.Labels},
+		Spec:       corev1.NodeSpec{Unschedulable: n.Spec.Unschedulable, Taints: n.Spec.Taints},
+		Status:     corev1.NodeStatus{Allocatable: n.Status.Allocatable},
 	}
 }
 

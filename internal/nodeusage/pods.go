@@ -36,6 +36,12 @@ func PodFrom(p *corev1.Pod) *Pod {
 	}
 }
 
+// Size is about what is kept of the pod, in bytes of memory.
+func (p *Pod) Size() int64 {
+	const structs = 512 // with the entries of maps
+	return int64(structs + len(p.Namespace) + len(p.Name) + len(p.UID) + len(p.node) + len(p.pod.extra) + len(p.pod.run))
+}
+
 // pod is where a pod is and what it asks for.
 type pod struct {
 	at     *usage // set once it is in the sums
