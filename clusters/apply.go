@@ -219,12 +219,17 @@ func (m *Member) AdjustRun(ctx context.Context, job *batchv1.Job, size int32, su
 func (m *Member) Create(ctx context.Context, obj client.Object) error {
 	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()
+	asked := "CREATE " + client.ObjectKeyFromObject(obj).String()
 	err := m.GetClient().Create(ctx, obj, client.FieldOwner(v1alpha1.FieldManager))
-	if namespaceMissing(err, obj.GetNamespace()) {
+	switch {
+	case err == nil:
+		return m.line.checkNames(obj, asked)
+	case namespaceMissing(err, obj.GetNamespace()):
 		m.permitted.Clear() // it was deleted since it was asked for
 		return fmt.Errorf("namespace %q does not exist on member %s: %w", obj.GetNamespace(), m.Name, err)
+	default:
+		return err
 	}
-	return err
 }
 
 func namespaceMissing(err error, namespace string) bool {

@@ -500,6 +500,38 @@ func TestNothingIsSentAfterTheEndOfASession(t *testing.T) {
 	}
 }
 
+// Names and UIDs are written into statuses and messages as they are.
+func TestNamesThatNoAPIServerGives(t *testing.T) {
+	for name, c := range map[string]struct {
+		namespace, name, uid string
+		want                 bool
+	}{
+		"a Job":             {"hpc", "lammps.v1", "0b5cf2d1-7c5c-4d8a-9d3c-2f6a4f0a0c11", true},
+		"a role":            {"", "system:node", "x", true},
+		"nothing":           {"", "", "", true},
+		"a long namespace":  {strings.Repeat("n", 64), "a", "u", false},
+		"a long name":       {"hpc", strings.Repeat("a", 254), "u", false},
+		"a long UID":        {"hpc", "a", strings.Repeat("u", 129), false},
+		"colours in a UID":  {"hpc", "a", "\x1b[31mu", false},
+		"a line in a name":  {"hpc", "a\nb", "u", false},
+		"a last line":       {"hpc", "a\n", "u", false},
+		"turned around":     {"hpc", "a\u202eb", "u", false},
+		"a path for a name": {"hpc", "../../secrets", "u", false},
+	} {
+		job := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: c.name, UID: types.UID(c.uid)}}
+		l := newLine(time.Now, smallLimits())
+		if err := l.checkNames(job, "GET a"); (err == nil) != c.want || isQuarantined(err) == c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	h := newHostile(t, true, func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"\u001b[31mu"}}`)
+	})
+	if uid, err := h.member(t, smallLimits()).identify(t.Context()); !isQuarantined(err) {
+		t.Errorf("it is %q: %v", uid, err)
+	}
+}
+
 // The first answer beyond a limit is the one that is told.
 func TestOnlyTheFirstBreachEndsTheConnection(t *testing.T) {
 	var ends atomic.Int32

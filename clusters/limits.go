@@ -3,6 +3,7 @@ package clusters
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,7 +74,30 @@ const (
 	limitCached   = "Cached"
 	limitInFlight = "InFlight"
 	limitAnswer   = "Answer"
+	limitNames    = "Names"
 )
+
+// wellFormed says whether the names and the UID of an object are what an API server gives. They are written into statuses
+// and messages as they are.
+func wellFormed(o metav1.Object) bool {
+	const maxNamespace, maxName, maxUID = 63, 253, 128
+	for text, most := range map[string]int{o.GetNamespace(): maxNamespace, o.GetName(): maxName, string(o.GetUID()): maxUID} {
+		if len(text) > most || !nameCharacters.MatchString(text) {
+			return false
+		}
+	}
+	return true
+}
+
+var nameCharacters = regexp.MustCompile(`^[-A-Za-z0-9_.:]*$`)
+
+// checkNames returns an error for an object that is not well formed.
+func (l *line) checkNames(o metav1.Object, asked string) error {
+	if wellFormed(o) {
+		return nil
+	}
+	return l.beyond(limitNames, asked)
+}
 
 // describe says in words for people what a limit is.
 func (l *Limits) describe(limit string) string {
@@ -94,6 +118,8 @@ func (l *Limits) describe(limit string) string {
 		return "at most " + bytesOf(l.Cached) + " in the caches of a member"
 	case limitInFlight:
 		return "at most " + bytesOf(l.InFlight) + " of answers at the same time"
+	case limitNames:
+		return "names and UIDs of the length and of the characters that Kubernetes gives"
 	default:
 		return fmt.Sprintf("the end of an answer within %s, %d times in a row", l.Answer, l.Strikes)
 	}

@@ -124,7 +124,7 @@ func (m *Member) identify(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return string(ns.UID), nil
+	return string(ns.UID), m.line.checkNames(&ns, "GET namespace "+identityNamespace)
 }
 
 // Verify makes sure that the other end is still the cluster that was registered, and that no other hub leads the fleet

@@ -88,7 +88,17 @@ func (m *meter) bound(kind string, lw toolscache.ListerWatcher, reduce reduce) *
 	}
 }
 
-func (a *account) beyond(limit string) error { return a.line.beyond(limit, "LIST and WATCH "+a.kind) }
+func (a *account) asked() string { return "LIST and WATCH " + a.kind }
+
+func (a *account) beyond(limit string) error { return a.line.beyond(limit, a.asked()) }
+
+func (a *account) checkNames(obj runtime.Object) error {
+	o, err := meta.Accessor(obj)
+	if err != nil {
+		return nil //nolint:nilerr // whoever reads it refuses it
+	}
+	return a.line.checkNames(o, a.asked())
+}
 
 // list reads all pages as one list, of what is kept.
 func (a *account) list(ctx context.Context, in toolscache.ListerWatcherWithContext, o metav1.ListOptions) (runtime.Object, error) {
@@ -131,6 +141,9 @@ func (a *account) listPage(ctx context.Context, in toolscache.ListerWatcherWithC
 		all.ResourceVersion = list.GetResourceVersion()
 	}
 	return list.GetContinue(), meta.EachListItemWithAlloc(page, func(obj runtime.Object) error {
+		if err := a.checkNames(obj); err != nil {
+			return err
+		}
 		kept, size := a.reduce(obj)
 		sizes.put(a.key(obj), size)
 		all.Items = append(all.Items, kept)
@@ -185,6 +198,9 @@ func (a *account) take(ctx context.Context, e watchapi.Event) bool {
 	case watchapi.Added, watchapi.Modified, watchapi.Deleted:
 	default:
 		return true
+	}
+	if a.checkNames(e.Object) != nil {
+		return false
 	}
 	_, size := a.reduce(e.Object)
 	a.mu.Lock()

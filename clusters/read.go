@@ -107,7 +107,10 @@ func (m *Member) GetLive(ctx context.Context, key types.NamespacedName, into cli
 		// A proxy's "not found" is no proof that an object is not there.
 		return &Error{v1alpha1.ReasonUnreachable, errors.New("what answers at the member's address is not its API server")}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return m.line.checkNames(into, "GET "+key.String())
 }
 
 // emptyLike returns an empty object of the kind of obj.
