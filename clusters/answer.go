@@ -198,7 +198,7 @@ func read(resp *http.Response, most int64, in *held) ([]byte, error) {
 		}
 		r = &atMost{r: unzipped, left: most}
 	}
-	in.into.Grow(int(min(max(resp.ContentLength, 0), 64<<10))) //nolint:gosec // a small number
+	in.into.Grow(int(min(max(resp.ContentLength, 0), 64<<10)))
 	_, err := io.Copy(in, r)
 	return in.into.Bytes(), err
 }

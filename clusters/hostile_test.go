@@ -295,7 +295,7 @@ func TestAnswersInFlightAreBounded(t *testing.T) {
 	var err error
 	for err == nil && len(open) < 10 {
 		var resp *http.Response
-		if resp, err = m.http.Get(h.URL + kubeSystem); err == nil {
+		if resp, err = m.http.Get(h.URL + kubeSystem); err == nil { //nolint:bodyclose // below
 			open = append(open, resp.Body)
 		}
 	}

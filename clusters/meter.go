@@ -160,7 +160,7 @@ type objects struct {
 
 // DeepCopyObject implements runtime.Object.
 func (o *objects) DeepCopyObject() runtime.Object {
-	out := &objects{TypeMeta: o.TypeMeta, ListMeta: *o.ListMeta.DeepCopy()}
+	out := &objects{TypeMeta: o.TypeMeta, ListMeta: *o.DeepCopy()}
 	for _, item := range o.Items {
 		out.Items = append(out.Items, item.DeepCopyObject())
 	}
@@ -270,8 +270,11 @@ func (p keptPod) DeepCopyObject() runtime.Object { return p }
 // sizeOf is about what an object takes in memory, in bytes: more, by a factor, than what was received, where that is of
 // many small parts.
 func sizeOf(obj runtime.Object) int64 {
-	return int64(reflect.TypeOf(obj).Elem().Size()) + beside(reflect.ValueOf(obj).Elem())
+	v := reflect.ValueOf(obj).Elem()
+	return itself(v.Type()) + beside(v)
 }
+
+func itself(t reflect.Type) int64 { return int64(t.Size()) } //nolint:gosec // a struct is no larger than that
 
 // beside is what a value takes beside itself: what it points to.
 func beside(v reflect.Value) int64 {
@@ -283,14 +286,14 @@ func beside(v reflect.Value) int64 {
 		if v.IsNil() || v.Type() == reflect.TypeFor[*time.Location]() {
 			return 0
 		}
-		return int64(v.Elem().Type().Size()) + beside(v.Elem())
+		return itself(v.Elem().Type()) + beside(v.Elem())
 	case reflect.Slice:
-		return int64(v.Cap())*int64(v.Type().Elem().Size()) + besideAll(v)
+		return int64(v.Cap())*itself(v.Type().Elem()) + besideAll(v)
 	case reflect.Array:
 		return besideAll(v)
 	case reflect.Map:
 		size := int64(ofMap)
-		each := int64(v.Type().Key().Size()+v.Type().Elem().Size()) + ofEntry
+		each := itself(v.Type().Key()) + itself(v.Type().Elem()) + ofEntry
 		for entries := v.MapRange(); entries.Next(); {
 			size += each + beside(entries.Key()) + beside(entries.Value())
 		}

@@ -153,7 +153,7 @@ func TestAMemberIsRefusedBeforeItIsEngaged(t *testing.T) {
 	refuse := &Error{v1alpha1.ReasonIdentityClaimed, errors.New("it is another's")}
 	var asked atomic.Pointer[string]
 	var allow atomic.Bool
-	p.SetAdmission(func(_ context.Context, name, uid string) error {
+	p.SetAdmission(func(_ context.Context, _, uid string) error {
 		asked.Store(&uid)
 		if allow.Load() {
 			return nil

@@ -69,7 +69,7 @@ func skipField(b []byte, wire uint64) (rest, content []byte, ok bool) {
 		return b, nil, true
 	case delimited:
 		length, n := binary.Uvarint(b)
-		if n <= 0 || length > uint64(len(b)-n) {
+		if n <= 0 || length > uint64(len(b)-n) { //nolint:gosec // n is no larger than the length of b
 			return nil, nil, false
 		}
 		return b[n+int(length):], b[n : n+int(length)], true //nolint:gosec // no longer than b
