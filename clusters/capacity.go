@@ -85,9 +85,9 @@ func (c *capacity) run(ctx context.Context, interval time.Duration, report func(
 	scheduled := fields.ParseSelectorOrDie("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
 	core := client.CoreV1().RESTClient()
 	for _, r := range []*toolscache.Reflector{
-		toolscache.NewReflectorWithOptions(c.watched(nodeusage.Nodes, c.member.meter.bound("Node", toolscache.NewListWatchFromClient(core, "nodes", "", fields.Everything()), reduceNode)),
+		toolscache.NewReflectorWithOptions(c.watched(nodeusage.Nodes, c.member.meter.observed("Node", toolscache.NewListWatchFromClient(core, "nodes", "", fields.Everything()), reduceNode)),
 			&corev1.Node{}, nodeStore{c}, toolscache.ReflectorOptions{Name: c.member.Name + " nodes"}),
-		toolscache.NewReflectorWithOptions(c.watched(nodeusage.Pods, c.member.meter.bound("Pod", toolscache.NewListWatchFromClient(core, "pods", "", scheduled), reducePod)),
+		toolscache.NewReflectorWithOptions(c.watched(nodeusage.Pods, c.member.meter.observed("Pod", toolscache.NewListWatchFromClient(core, "pods", "", scheduled), reducePod)),
 			&corev1.Pod{}, podStore{c}, toolscache.ReflectorOptions{Name: c.member.Name + " pods"}),
 	} {
 		go r.RunWithContext(ctx)

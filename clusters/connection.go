@@ -102,22 +102,28 @@ func (c *connection) run() {
 		return
 	}
 	intervals := c.provider.intervals
-	wait, spread := intervals.RetryMin, jitter.Percent(retryJitter, nil)
+	wait, spread, again := intervals.RetryMin, jitter.Percent(retryJitter, nil), false
 	for ctx.Err() == nil {
 		if c.snapshot().Quarantine != nil {
 			<-ctx.Done() // only a person lifts that, and that is another connection
 			return
 		}
+		began := c.provider.now()
 		engaged, err := c.session(ctx)
 		if ctx.Err() != nil {
 			return
 		}
+		if engaged && c.provider.now().Sub(began) >= intervals.RetryMax {
+			wait, again = intervals.RetryMin, false // one that comes and goes is not waited for less and less
+		}
 		if errors.Is(err, errReconnect) && c.snapshot().Quarantine == nil {
 			c.reconnecting()
+			if again {
+				sleep(ctx, spread(wait)) // its record changes again and again
+				wait = min(2*wait, intervals.RetryMax)
+			}
+			again = true
 			continue
-		}
-		if engaged {
-			wait = intervals.RetryMin
 		}
 		c.lost(err)
 		if errors.Is(err, c.cfgErr) && c.cfgErr != nil {

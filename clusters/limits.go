@@ -30,11 +30,14 @@ type Limits struct {
 	// Strikes is how many answers in a row quarantine the member that take longer than Answer or break HTTP/2, for which the
 	// network may be to blame.
 	Strikes int32
-	// Events is how many events of watches are taken in a second; more have to wait. It quarantines nobody.
-	Events int
+	// Events is how many events of a kind that MiniFleet owns are taken in a second once there were Burst; more have to wait.
+	// Of nodes and pods it is observedEvents times as many, which nothing is reconciled for. It quarantines nobody.
+	Events, Burst int
 	// Page is how many objects are asked for at once.
 	Page int64
 }
+
+const observedEvents = 20
 
 // DefaultLimits are those of a Provider that is given none. They have room for 100,000 pods, 5,000 nodes and 5,000 runs
 // on one member.
@@ -48,7 +51,7 @@ func DefaultLimits() Limits {
 	return Limits{
 		Header: 256 << 10, Object: 8 << 20, List: 96 << 20, Values: 500_000,
 		Objects: 300_000, Pages: 10_000, Cached: 384 << 20, InFlight: 192 << 20,
-		Answer: 45 * time.Second, Strikes: 3, Events: 5000, Page: 250,
+		Answer: 45 * time.Second, Strikes: 3, Events: 250, Burst: 20_000, Page: 250,
 	}
 }
 

@@ -82,7 +82,7 @@ func newMember(name string, spec v1alpha1.MemberClusterSpec, cfg *rest.Config, l
 			DefaultTransform:            cache.TransformStripManagedFields(),
 			ReaderFailOnMissingInformer: true,
 			NewInformer: func(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, by toolscache.Indexers) toolscache.SharedIndexInformer {
-				return toolscache.NewSharedIndexInformer(m.meter.bound(typeOf(obj), lw, reduceOwned), obj, resync, by)
+				return toolscache.NewSharedIndexInformer(m.meter.owned(typeOf(obj), lw), obj, resync, by)
 			},
 		}
 		confine(&o.Cache, &spec)

@@ -25,18 +25,14 @@ type meter struct {
 	line *line
 	seed maphash.Seed
 	// page is held while a page of a list is received and decoded, so that one at a time takes memory for that.
-	page   chan struct{}
-	events *rate.Limiter
+	page chan struct{}
 
 	mu    sync.Mutex
 	total int64 // of all kinds, in bytes
 }
 
 func newMeter(l *line) *meter {
-	return &meter{
-		line: l, seed: maphash.MakeSeed(), page: make(chan struct{}, 1),
-		events: rate.NewLimiter(rate.Limit(l.limits.Events), l.limits.Events),
-	}
+	return &meter{line: l, seed: maphash.MakeSeed(), page: make(chan struct{}, 1)}
 }
 
 // contents is what a cache has of each object: by the hash of its namespace and name, its size in bytes.
@@ -60,17 +56,30 @@ type account struct {
 	*meter
 	kind   string
 	reduce reduce
+	events *rate.Limiter
 	held   contents // guarded by mu
 }
 
 // reduce returns what is kept of an object, and how many bytes of memory that takes.
 type reduce func(runtime.Object) (kept runtime.Object, size int64)
 
+// owned is for a kind that MiniFleet owns, observed for one that it does not.
+func (m *meter) owned(kind string, lw toolscache.ListerWatcher) *toolscache.ListWatch {
+	return m.bound(kind, lw, reduceOwned, 1)
+}
+
+func (m *meter) observed(kind string, lw toolscache.ListerWatcher, reduce reduce) *toolscache.ListWatch {
+	return m.bound(kind, lw, reduce, observedEvents)
+}
+
 // bound is lw with what it gives counted. Lists are read in pages, since a whole one may be too large for one answer, and
 // are always of the present: those of an earlier time API servers do not divide.
-func (m *meter) bound(kind string, lw toolscache.ListerWatcher, reduce reduce) *toolscache.ListWatch {
-	in := toolscache.ToListerWatcherWithContext(lw)
-	a := &account{meter: m, kind: kind, reduce: reduce, held: contents{sizes: map[uint64]int64{}}}
+func (m *meter) bound(kind string, lw toolscache.ListerWatcher, reduce reduce, events int) *toolscache.ListWatch {
+	in, limits := toolscache.ToListerWatcherWithContext(lw), &m.line.limits
+	a := &account{
+		meter: m, kind: kind, reduce: reduce, held: contents{sizes: map[uint64]int64{}},
+		events: rate.NewLimiter(rate.Limit(limits.Events*events), limits.Burst*events),
+	}
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return a.list(ctx, in, o)

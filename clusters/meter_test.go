@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,7 +64,7 @@ func newTestMeter() *meter { return newMeter(newLine(time.Now, smallLimits())) }
 
 func TestListsAreReadInPages(t *testing.T) {
 	m, server := newTestMeter(), &pages{count: 3, objects: 10, size: 10}
-	lw := m.bound("ConfigMap", server.listWatch(), reduceOwned)
+	lw := m.owned("ConfigMap", server.listWatch())
 	got, err := lw.ListWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "0", Limit: 500})
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +101,7 @@ func TestListsBeyondALimitQuarantine(t *testing.T) {
 	} {
 		m := newTestMeter()
 		m.total = c.before
-		_, err := m.bound("ConfigMap", c.server.listWatch(), reduceOwned).ListWithContext(t.Context(), metav1.ListOptions{})
+		_, err := m.owned("ConfigMap", c.server.listWatch()).ListWithContext(t.Context(), metav1.ListOptions{})
 		if q := m.line.quarantine.Load(); !isQuarantined(err) || q.Limit != c.limit || q.Asked != "LIST and WATCH ConfigMap" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -140,7 +141,7 @@ func TestWatchesBeyondALimitQuarantine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, server := newTestMeter(), &pages{}
-			w, err := m.bound("ConfigMap", server.listWatch(), reduceOwned).WatchWithContext(t.Context(), metav1.ListOptions{SendInitialEvents: ptr.To(true)})
+			w, err := m.owned("ConfigMap", server.listWatch()).WatchWithContext(t.Context(), metav1.ListOptions{SendInitialEvents: ptr.To(true)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -165,10 +166,41 @@ func TestWatchesBeyondALimitQuarantine(t *testing.T) {
 	}
 }
 
+// A member that floods its watches is taken events of at its pace, and has no more of the hub.
+func TestEventsHaveToWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := smallLimits()
+		limits.Events, limits.Burst = 10, 20
+		for name, c := range map[string]struct {
+			of   func(*meter, toolscache.ListerWatcher) *toolscache.ListWatch
+			most time.Duration
+		}{
+			"owned": {func(m *meter, lw toolscache.ListerWatcher) *toolscache.ListWatch { return m.owned("ConfigMap", lw) }, 8 * time.Second},
+			"observed": {func(m *meter, lw toolscache.ListerWatcher) *toolscache.ListWatch {
+				return m.observed("Node", lw, reduceNode)
+			}, 0},
+		} {
+			server := &pages{}
+			w := must(c.of(newMeter(newLine(time.Now, limits)), server.listWatch()).WatchWithContext(t.Context(), metav1.ListOptions{}))
+			for range 100 {
+				server.watch.Modify(sizedMap(1, 1))
+			}
+			began := time.Now()
+			for range 100 {
+				<-w.ResultChan()
+			}
+			if took := time.Since(began).Round(time.Second); took != c.most {
+				t.Errorf("%s: %v", name, took)
+			}
+			w.Stop()
+		}
+	})
+}
+
 // A watch that nobody reads any more ends, whatever the member sends.
 func TestWatchEndsWithItsReader(t *testing.T) {
 	server := &pages{}
-	w, err := newTestMeter().bound("ConfigMap", server.listWatch(), reduceOwned).WatchWithContext(t.Context(), metav1.ListOptions{})
+	w, err := newTestMeter().owned("ConfigMap", server.listWatch()).WatchWithContext(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
