@@ -31,7 +31,7 @@ func smallLimits() Limits {
 	l := DefaultLimits()
 	l.Header, l.Object, l.List, l.Values, l.InFlight = 16<<10, 64<<10, 128<<10, 1000, 256<<10
 	l.Objects, l.Pages, l.Cached = 100, 20, 128<<10
-	l.Answer, l.Strikes, l.Page = 50*time.Millisecond, 1, 10
+	l.Answer, l.Strikes, l.Page = time.Minute, 1, 10
 	return l
 }
 
@@ -214,14 +214,18 @@ func TestAnswersBeyondALimitQuarantine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			forHTTP(t, func(t *testing.T, http2 bool) {
 				h := newHostile(t, http2, c.answer)
-				m := h.member(t, smallLimits())
+				limits := smallLimits()
+				if c.limit == limitAnswer {
+					limits.Answer = 50 * time.Millisecond
+				}
+				m := h.member(t, limits)
 				ended := make(chan error, 1)
 				m.line.end = func(err error) { ended <- err }
 				n, err := h.ask(m, c.ask)
 				if !isQuarantined(err) || !Unanswered(err) {
 					t.Fatalf("read %d bytes: %v", n, err)
 				}
-				if limits := smallLimits(); n > limits.List || h.sent.Load() > limits.List+inTransit {
+				if n > limits.List || h.sent.Load() > limits.List+inTransit {
 					t.Errorf("read %d bytes of %d", n, h.sent.Load())
 				}
 				want, _, _ := strings.Cut(c.ask, "?")
@@ -318,7 +322,7 @@ func TestSlowAnswersQuarantineAfterAFew(t *testing.T) {
 		<-r.Context().Done()
 	})
 	limits := smallLimits()
-	limits.Strikes = 3
+	limits.Answer, limits.Strikes = 50*time.Millisecond, 3
 	strikes := &atomic.Int32{}
 	for attempt := range 3 {
 		m := h.member(t, limits)

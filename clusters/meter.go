@@ -24,15 +24,16 @@ import (
 type meter struct {
 	line *line
 	seed maphash.Seed
-	// page is held while a page of a list is received and decoded, so that one at a time takes memory for that.
-	page chan struct{}
+	// ownedPage and observedPage are held while a page of a list is received and decoded, so that few at a time take memory
+	// for that. Kinds that MiniFleet owns do not wait for the others.
+	ownedPage, observedPage chan struct{}
 
 	mu    sync.Mutex
 	total int64 // of all kinds, in bytes
 }
 
 func newMeter(l *line) *meter {
-	return &meter{line: l, seed: maphash.MakeSeed(), page: make(chan struct{}, 1)}
+	return &meter{line: l, seed: maphash.MakeSeed(), ownedPage: make(chan struct{}, 1), observedPage: make(chan struct{}, 1)}
 }
 
 // contents is what a cache has of each object: by the hash of its namespace and name, its size in bytes.
@@ -57,6 +58,7 @@ type account struct {
 	kind   string
 	reduce reduce
 	events *rate.Limiter
+	page   chan struct{}
 	held   contents // guarded by mu
 }
 
@@ -65,19 +67,19 @@ type reduce func(runtime.Object) (kept runtime.Object, size int64)
 
 // owned is for a kind that MiniFleet owns, observed for one that it does not.
 func (m *meter) owned(kind string, lw toolscache.ListerWatcher) *toolscache.ListWatch {
-	return m.bound(kind, lw, reduceOwned, 1)
+	return m.bound(kind, lw, reduceOwned, 1, m.ownedPage)
 }
 
 func (m *meter) observed(kind string, lw toolscache.ListerWatcher, reduce reduce) *toolscache.ListWatch {
-	return m.bound(kind, lw, reduce, observedEvents)
+	return m.bound(kind, lw, reduce, observedEvents, m.observedPage)
 }
 
 // bound is lw with what it gives counted. Lists are read in pages, since a whole one may be too large for one answer, and
 // are always of the present: those of an earlier time API servers do not divide.
-func (m *meter) bound(kind string, lw toolscache.ListerWatcher, reduce reduce, events int) *toolscache.ListWatch {
+func (m *meter) bound(kind string, lw toolscache.ListerWatcher, reduce reduce, events int, page chan struct{}) *toolscache.ListWatch {
 	in, limits := toolscache.ToListerWatcherWithContext(lw), &m.line.limits
 	a := &account{
-		meter: m, kind: kind, reduce: reduce, held: contents{sizes: map[uint64]int64{}},
+		meter: m, kind: kind, reduce: reduce, page: page, held: contents{sizes: map[uint64]int64{}},
 		events: rate.NewLimiter(rate.Limit(limits.Events*events), limits.Burst*events),
 	}
 	return &toolscache.ListWatch{

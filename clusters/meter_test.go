@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -195,6 +196,20 @@ func TestEventsHaveToWait(t *testing.T) {
 			w.Stop()
 		}
 	})
+}
+
+// What a member has nodes and pods for does not keep its Jobs from being listed.
+func TestListsOfOwnedKindsWaitForNoOthers(t *testing.T) {
+	m := newTestMeter()
+	m.observedPage <- struct{}{} // a list of nodes that hangs
+	if _, err := m.owned("ConfigMap", (&pages{count: 1, objects: 1}).listWatch()).ListWithContext(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.observed("Pod", (&pages{count: 1, objects: 1}).listWatch(), reducePod).ListWithContext(ctx, metav1.ListOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a second list of what is observed: %v", err)
+	}
 }
 
 // A watch that nobody reads any more ends, whatever the member sends.
