@@ -504,7 +504,7 @@ func TestNothingIsSentAfterTheEndOfASession(t *testing.T) {
 	}
 }
 
-// Names and UIDs are written into statuses and messages as they are.
+// Names and UIDs go into statuses and messages as they are.
 func TestNamesThatNoAPIServerGives(t *testing.T) {
 	for name, c := range map[string]struct {
 		namespace, name, uid string

@@ -55,7 +55,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Scale multiplies what a member may answer, and leaves the times.
+// Scale multiplies what a member may answer, but no times.
 func (l Limits) Scale(factor float64) Limits {
 	for _, n := range []*int64{&l.Header, &l.Object, &l.List, &l.Cached, &l.InFlight} {
 		*n = int64(float64(*n) * factor)
@@ -80,7 +80,7 @@ const (
 	limitNames    = "Names"
 )
 
-// wellFormed says whether the names and the UID of an object are what an API server gives. They are written into statuses
+// wellFormed says whether the names and the UID of an object are what an API server gives. They go into statuses
 // and messages as they are.
 func wellFormed(o metav1.Object) bool {
 	const maxNamespace, maxName, maxUID = 63, 253, 128
@@ -102,7 +102,7 @@ func (l *line) checkNames(o metav1.Object, asked string) error {
 	return l.beyond(limitNames, asked)
 }
 
-// describe says in words for people what a limit is.
+// describe tells people what a limit is.
 func (l *Limits) describe(limit string) string {
 	switch limit {
 	case limitHeader:

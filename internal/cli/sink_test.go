@@ -18,7 +18,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// nasty ends a line, begins another one that looks like the hub's own, colours it, and turns it around.
+// nasty ends a line, begins another one in the form of the hub's own, colours it, and turns it around.
 const nasty = "first\n{\"level\":\"info\",\"msg\":\"forged\"}\r\x1b[31mred\u202eright\u2028line\x00\xff"
 
 type stringer struct{}
