@@ -1,8 +1,12 @@
 package fetch
 
-import "io"
+import (
+	"io"
 
-const chunkBytes = 1 << 20
+	"github.com/minifleet/minifleet/gitsource/budget"
+)
+
+const chunkBytes = 256 << 10
 
 // chunks is a byte buffer that grows without copying, so that its peak is its size.
 type chunks struct {
@@ -10,9 +14,12 @@ type chunks struct {
 	size int64
 }
 
-// readAll appends everything r has, at most limit bytes; over reports that there was more.
-func (c *chunks) readAll(r io.Reader, limit int64) (over bool, err error) {
+// readAll appends everything r has, at most limit bytes; over reports that there was more. What is kept is held in b.
+func (c *chunks) readAll(r io.Reader, limit int64, b *budget.Budget) (over bool, err error) {
 	for {
+		if err := b.Hold(chunkBytes, ""); err != nil {
+			return false, err
+		}
 		chunk := make([]byte, chunkBytes)
 		n, err := io.ReadFull(r, chunk)
 		if n > 0 {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strings"
 	"unicode"
+
+	"github.com/minifleet/minifleet/gitsource/budget"
 )
 
 // Reasons of an Error, meant for the reason of a condition.
@@ -24,6 +26,8 @@ const (
 	ReasonUnreachable = "Unreachable"
 	// ReasonLimitExceeded: the repository is larger than the limits allow.
 	ReasonLimitExceeded = "LimitExceeded"
+	// ReasonWaitingForMemory: other repositories use the memory that there is for large ones.
+	ReasonWaitingForMemory = "WaitingForMemory"
 	// ReasonFetchFailed: anything else, for example an answer that is not Git.
 	ReasonFetchFailed = "FetchFailed"
 )
@@ -50,8 +54,12 @@ func fail(reason, message string) *Error { return &Error{Reason: reason, Message
 // asError makes an Error of whatever a step returned; text of foreign errors is scrubbed.
 func asError(err error, doing string, auth *Auth) *Error {
 	var typed *Error
-	if errors.As(err, &typed) {
+	var exceeded *budget.Exceeded
+	switch {
+	case errors.As(err, &typed):
 		return typed
+	case errors.As(err, &exceeded):
+		return fail(ReasonLimitExceeded, exceeded.Error())
 	}
 	return fail(ReasonFetchFailed, doing+": "+scrub(err.Error(), auth))
 }
@@ -59,7 +67,7 @@ func asError(err error, doing string, auth *Auth) *Error {
 func contextError(ctx context.Context) *Error {
 	if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
 		return &Error{Reason: ReasonUnreachable, Err: context.DeadlineExceeded,
-			Message: "the Git server did not finish answering in time; it is retried at the next interval"}
+			Message: "the repository could not be read in time; it is retried at the next interval, and spec.timeout may be longer"}
 	} else if err != nil {
 		return &Error{Reason: ReasonUnreachable, Err: context.Canceled, Message: "the fetch was canceled"}
 	}

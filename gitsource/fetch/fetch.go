@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
 	"github.com/minifleet/minifleet/gitsource"
+	"github.com/minifleet/minifleet/gitsource/budget"
 )
 
 // Fetcher fetches. The zero value is ready, and safe for concurrent use. It keeps idle connections, and
@@ -25,6 +27,10 @@ import (
 type Fetcher struct {
 	// Timeout bounds a whole fetch; zero is DefaultTimeout.
 	Timeout time.Duration
+	// Network says which servers may be asked; its zero value lets all of them be.
+	Network Network
+	// Proxy returns the proxy for a request, nil for none. A nil Proxy is http.ProxyFromEnvironment.
+	Proxy func(*http.Request) (*url.URL, error)
 
 	pools pools
 }
@@ -43,9 +49,15 @@ func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Result, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	if req.Budget == nil {
+		req.Budget = budget.New(ctx, budget.Limits{}, nil)
+	}
 	res, err := f.fetch(ctx, req)
 	if err == nil {
 		return res, nil
+	}
+	if typed := (*Error)(nil); errors.As(err, &typed) && typed.Reason == ReasonWaitingForMemory {
+		return nil, typed
 	}
 	if failure := contextError(ctx); failure != nil {
 		return nil, failure
@@ -71,17 +83,16 @@ func (f *Fetcher) fetch(ctx context.Context, req Request) (*Result, error) {
 	if c := strings.ToLower(req.Ref.Commit); c != "" && c == req.Known {
 		return unchanged(target{commit: plumbing.NewHash(c)}), nil
 	}
-	var caBundle []byte
-	if req.Auth != nil {
-		caBundle = req.Auth.CABundle
+	if failure := f.Network.checkURL(u); failure != nil {
+		return nil, failure
 	}
-	pool, err := f.pools.get(caBundle)
+	pool, err := f.pools.get(req.Auth.bundle(), &f.Network)
 	if err != nil {
 		return nil, err
 	}
-	limits := req.Limits.withDefaults()
-	r := &remote{auth: req.Auth, limits: limits,
-		guard: &guard{next: pool, origin: u, auth: req.Auth, limits: limits}}
+	r := &remote{auth: req.Auth, budget: req.Budget, guard: &guard{
+		pool: pool, proxy: f.Proxy, network: &f.Network, origin: u, auth: req.Auth, budget: req.Budget, ref: req.Ref,
+	}}
 	// The redirect policy of go-git stays "initial"; guard has refused other hosts before that.
 	client := githttp.NewClientWithOptions(&http.Client{Transport: r.guard}, &githttp.ClientOptions{})
 	// A nil githttp.AuthMethod must stay a nil interface on its way.
@@ -117,7 +128,7 @@ type remote struct {
 	session transport.UploadPackSession
 	guard   *guard
 	auth    *Auth
-	limits  Limits
+	budget  *budget.Budget
 }
 
 func (r *remote) fetch(ctx context.Context, req Request, folder string) (*Result, error) {
@@ -136,11 +147,11 @@ func (r *remote) fetch(ctx context.Context, req Request, folder string) (*Result
 	if err != nil {
 		return nil, err
 	}
-	return r.read(ctx, p, want, folder)
+	return r.read(p, want, folder)
 }
 
 // read collects the manifests of the wanted commit from the pack.
-func (r *remote) read(ctx context.Context, p *pack, want target, folder string) (res *Result, err error) {
+func (r *remote) read(p *pack, want target, folder string) (res *Result, err error) {
 	defer recovered(&err)
 	commit, err := findCommit(p, want.commit)
 	if errors.Is(err, errNoCommit) {
@@ -150,7 +161,7 @@ func (r *remote) read(ctx context.Context, p *pack, want target, folder string) 
 		return nil, err
 	}
 	want.commit = commit.hash
-	w := &walker{ctx: ctx, pack: p, root: commit.tree, limits: r.limits}
+	w := newWalker(p, commit.tree, r.budget)
 	problem, err := w.collect(folder)
 	if err != nil {
 		return nil, err
@@ -223,14 +234,22 @@ func (r *remote) upload(ctx context.Context, adv *packp.AdvRefs, wants []plumbin
 		return nil, fmt.Errorf("%w: %s", errRefused, scrub(err.Error(), r.auth))
 	}
 	defer res.Close() //nolint:errcheck // everything of it that counts was read and checksummed
-	p, err = openPack(ctx, demux(req, res), r.limits.MaxPackBytes)
+	r.guard.packBegins()
+	p, err = openPack(demux(req, res), r.budget)
 	if first := r.guard.take(); first != nil {
 		return nil, first
 	}
-	if typed := (*Error)(nil); err != nil && !errors.As(err, &typed) {
+	if err != nil && !ownError(err) {
 		return nil, fmt.Errorf("%w: %s", errRefused, scrub(err.Error(), r.auth))
 	}
 	return p, err
+}
+
+// ownError says whether an error is ours, and not that of a parser: of a limit, or of the time.
+func ownError(err error) bool {
+	var typed *Error
+	var exceeded *budget.Exceeded
+	return errors.As(err, &typed) || errors.As(err, &exceeded) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 func (r *remote) uploadRequest(adv *packp.AdvRefs, wants []plumbing.Hash, shallow bool) *packp.UploadPackRequest {
@@ -245,7 +264,7 @@ func (r *remote) uploadRequest(adv *packp.AdvRefs, wants []plumbing.Hash, shallo
 	}
 	if set(capability.Filter) {
 		// The filter omits blobs of at least this size.
-		req.Filter = packp.FilterBlobLimit(uint64(r.limits.MaxFileBytes)+1, packp.BlobLimitPrefixNone) //nolint:gosec // limits are positive
+		req.Filter = packp.FilterBlobLimit(uint64(r.budget.Limits().MaxFileBytes)+1, packp.BlobLimitPrefixNone) //nolint:gosec // limits are positive
 	}
 	return req
 }

@@ -12,9 +12,12 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"github.com/minifleet/minifleet/gitsource/budget"
 )
 
 const (
@@ -23,37 +26,53 @@ const (
 	headerTimeout   = 60 * time.Second // a server may count objects before it answers
 	idleTimeout     = 90 * time.Second
 	maxCachedPools  = 64
-	maxAdvertBytes  = 32 << 20 // about 400,000 refs
 	maxResponseHead = 64 << 10
+	// maxAdvertBytes is of the list of references, which is not kept.
+	maxAdvertBytes = 64 << 20
+	// maxPreludeBytes is of what a server says before it sends the pack.
+	maxPreludeBytes = 1 << 20
 )
 
-// pools keeps one connection pool for each CA bundle, so that a poll of an unchanged repository reuses
-// its connection. Credentials are never part of a pool: they are set on each request.
-type pools struct {
-	mu    sync.Mutex
-	byKey map[[sha256.Size]byte]*http.Transport
+// pool is the connections for one CA bundle: those that are made here, whose addresses are checked, and those through a
+// proxy, which is for the administrator to choose.
+type pool struct{ direct, proxied *http.Transport }
+
+func (p *pool) closeIdle() {
+	p.direct.CloseIdleConnections()
+	p.proxied.CloseIdleConnections()
 }
 
-func (p *pools) get(caBundle []byte) (*http.Transport, error) {
+// pools keeps one pool for each CA bundle, so that a poll of an unchanged repository reuses its connection. Credentials
+// are never part of a pool: they are set on each request.
+type pools struct {
+	mu    sync.Mutex
+	byKey map[[sha256.Size]byte]*pool
+}
+
+func (p *pools) get(caBundle []byte, network *Network) (*pool, error) {
 	key := sha256.Sum256(caBundle)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t, ok := p.byKey[key]; ok {
 		return t, nil
 	}
-	t, err := newTransport(caBundle)
+	direct, err := newTransport(caBundle)
 	if err != nil {
 		return nil, err
 	}
+	direct.DialContext = dialer(network.control).DialContext
+	proxied := direct.Clone()
+	proxied.DialContext = dialer(nil).DialContext
+	proxied.Proxy = proxyOfRequest
 	if len(p.byKey) >= maxCachedPools {
 		p.closeIdleLocked()
 		p.byKey = nil
 	}
 	if p.byKey == nil {
-		p.byKey = map[[sha256.Size]byte]*http.Transport{}
+		p.byKey = map[[sha256.Size]byte]*pool{}
 	}
-	p.byKey[key] = t
-	return t, nil
+	p.byKey[key] = &pool{direct, proxied}
+	return p.byKey[key], nil
 }
 
 func (p *pools) closeIdle() {
@@ -64,14 +83,24 @@ func (p *pools) closeIdle() {
 
 func (p *pools) closeIdleLocked() {
 	for _, t := range p.byKey {
-		t.CloseIdleConnections()
+		t.closeIdle()
 	}
+}
+
+func dialer(control func(context.Context, string, string, syscall.RawConn) error) *net.Dialer {
+	return &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, ControlContext: control}
+}
+
+// proxyKey is where a request's context has its proxy.
+type proxyKey struct{}
+
+func proxyOfRequest(req *http.Request) (*url.URL, error) {
+	proxy, _ := req.Context().Value(proxyKey{}).(*url.URL)
+	return proxy, nil
 }
 
 func newTransport(caBundle []byte) (*http.Transport, error) {
 	t := &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout:    tlsTimeout,
 		ResponseHeaderTimeout:  headerTimeout,
 		MaxResponseHeaderBytes: maxResponseHead,
@@ -99,13 +128,26 @@ func newTransport(caBundle []byte) (*http.Transport, error) {
 // oversized answers into typed errors before go-git reads anything of them, and remembers the first,
 // because go-git flattens some errors into text.
 type guard struct {
-	next   http.RoundTripper
-	origin *url.URL
-	auth   *Auth
-	limits Limits
+	pool    *pool
+	proxy   func(*http.Request) (*url.URL, error)
+	network *Network
+	origin  *url.URL
+	auth    *Auth
+	budget  *budget.Budget
+	ref     Ref
+	// pack is the answer that is read at the moment, if it has a pack.
+	pack *limitedBody
 
 	mu    sync.Mutex
 	first *Error
+}
+
+// packBegins lets the rest of the answer be as long as a pack may be.
+func (g *guard) packBegins() {
+	if g.pack != nil {
+		most := g.budget.Limits().MaxPackBytes
+		g.pack.remaining += most + most/8 // framing and progress text come on top
+	}
 }
 
 func (g *guard) fail(err *Error) error {
@@ -113,6 +155,14 @@ func (g *guard) fail(err *Error) error {
 	defer g.mu.Unlock()
 	if g.first == nil {
 		g.first = err
+	}
+	return err
+}
+
+// failed is fail for an error of the budget. That of the context is told by whoever has the context.
+func (g *guard) failed(err error) error {
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return g.fail(asError(err, "the repository cannot be read", g.auth))
 	}
 	return err
 }
@@ -131,7 +181,14 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !sameOrigin(g.origin, req.URL) {
 		return nil, g.fail(redirectError(req.URL))
 	}
-	res, err := g.next.RoundTrip(req)
+	if failure := g.network.checkURL(req.URL); failure != nil {
+		return nil, g.fail(failure)
+	}
+	next, req, err := g.connections(req)
+	if err != nil {
+		return nil, g.fail(asError(err, "the proxy cannot be used", g.auth))
+	}
+	res, err := next.RoundTrip(req)
 	if err != nil {
 		return nil, g.fail(g.networkError(req.Context(), err))
 	}
@@ -139,14 +196,33 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		_ = res.Body.Close() // nothing of it is wanted
 		return nil, g.fail(failure)
 	}
-	limit := int64(maxAdvertBytes)
-	what := "the list of references"
+	body := &limitedBody{ReadCloser: res.Body, guard: g}
+	res.Body = body
 	if req.Method == http.MethodPost {
-		// Framing and progress text come on top of the pack.
-		limit, what = g.limits.MaxPackBytes+g.limits.MaxPackBytes/8+1<<20, "what the server sent"
+		body.remaining, body.what = maxPreludeBytes, "what the server sent"
+		g.pack = body
+		return res, nil
 	}
-	res.Body = &limitedBody{ReadCloser: res.Body, remaining: limit, guard: g, what: what}
+	body.remaining, body.what = maxAdvertBytes, "the list of references"
+	res.Body = newRefFilter(body, g)
 	return res, nil
+}
+
+// connections are those that a request goes through, with the request as they take it.
+func (g *guard) connections(req *http.Request) (http.RoundTripper, *http.Request, error) {
+	proxyOf := g.proxy
+	if proxyOf == nil {
+		proxyOf = http.ProxyFromEnvironment
+	}
+	proxy, err := proxyOf(req)
+	if err != nil || proxy == nil {
+		return g.pool.direct, req, err
+	}
+	// The proxy dials, so that this is all that can be checked here.
+	if failure := g.network.checkHost(req.Context(), req.URL.Hostname()); failure != nil {
+		return nil, nil, failure
+	}
+	return g.pool.proxied, req.WithContext(context.WithValue(req.Context(), proxyKey{}, proxy)), nil
 }
 
 func redirectError(to *url.URL) *Error {
@@ -188,6 +264,10 @@ func (g *guard) networkError(ctx context.Context, err error) *Error {
 	if failure := contextError(ctx); failure != nil {
 		return failure
 	}
+	var refused *Error
+	if errors.As(err, &refused) {
+		return refused
+	}
 	var (
 		unknown  x509.UnknownAuthorityError
 		hostname x509.HostnameError
@@ -225,6 +305,9 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.remaining -= int64(n)
+	if err := b.guard.budget.Spend(budget.ReceivedBytes, int64(n), ""); err != nil {
+		return 0, b.guard.failed(err)
+	}
 	return n, err
 }
 

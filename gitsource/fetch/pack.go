@@ -1,27 +1,26 @@
 package fetch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+
+	"github.com/minifleet/minifleet/gitsource/budget"
 )
 
 const (
-	// maxPackObjects bounds the index of a pack, at about 200 bytes an object.
-	maxPackObjects = 300_000
+	// entryBytes is about what the index of a pack takes for each object.
+	entryBytes = 256
 	// maxObjectBytes is the largest object that is ever inflated into memory. It is more than the limit
 	// of a file, because a small file may be stored as its difference from a larger one.
 	maxObjectBytes = 16 << 20
-	// maxInflatedBytes bounds the work that a small pack can cause.
-	maxInflatedBytes = 4 << 30
 	// keepBytes of inflated objects are kept, so that most repositories are inflated once.
-	keepBytes = 48 << 20
-	// maxPendingBytes bounds the inflated bases that wait for their deltas.
-	maxPendingBytes = 64 << 20
+	keepBytes = 8 << 20
+	// firstBytes are made room for before an object is inflated: what its header says of its length is only said.
+	firstBytes = 64 << 10
 )
 
 // pack is a packfile in memory, compressed as it came, and the index of it. Objects that are larger than
@@ -33,12 +32,17 @@ type pack struct {
 	// byRef holds the deltas that name their base by hash, until that base is known.
 	byRef map[plumbing.Hash][]*entry
 	kept  int64
+	// budget is spent for everything that is inflated or computed from a delta, however often; at is the path that it is
+	// read for.
+	budget *budget.Budget
+	at     string
 }
 
 // entry is one object of a pack.
 type entry struct {
 	offset int64
 	length int64 // of what is inflated: the object, or its delta
+	size   int64 // of the object, once it is indexed
 	kind   plumbing.ObjectType
 	base   *entry // nil unless the entry is a delta
 	deltas []*entry
@@ -47,15 +51,16 @@ type entry struct {
 
 // openPack reads a pack and indexes it by computing the hash of every object, so that what is read from it
 // is what the commit's hash stands for.
-func openPack(ctx context.Context, r io.Reader, maxBytes int64) (p *pack, err error) {
+func openPack(r io.Reader, b *budget.Budget) (p *pack, err error) {
 	// The packfile comes from the server; a panic in a parser of it must not end the hub.
 	defer func() {
 		if cause := recover(); cause != nil {
 			p, err = nil, fail(ReasonFetchFailed, "the pack that the server sent cannot be read")
 		}
 	}()
-	p = &pack{byHash: map[plumbing.Hash]*entry{}, byRef: map[plumbing.Hash][]*entry{}}
-	over, err := p.data.readAll(r, maxBytes)
+	p = &pack{byHash: map[plumbing.Hash]*entry{}, byRef: map[plumbing.Hash][]*entry{}, budget: b}
+	maxBytes := b.Limits().MaxPackBytes
+	over, err := p.data.readAll(r, maxBytes, b)
 	if err != nil {
 		return nil, err
 	}
@@ -64,29 +69,31 @@ func openPack(ctx context.Context, r io.Reader, maxBytes int64) (p *pack, err er
 			"the repository sends more than %d MiB; use a smaller repository for the manifests", maxBytes>>20))
 	}
 	p.scanner = packfile.NewScanner(io.NewSectionReader(&p.data, 0, p.data.size))
-	bases, err := p.scan(ctx)
+	bases, err := p.scan()
 	if err != nil {
 		return nil, err
 	}
-	return p, p.resolveDeltas(ctx, bases)
+	return p, p.resolveDeltas(bases)
 }
 
 // scan walks the pack once and returns the objects that are not deltas.
-func (p *pack) scan(ctx context.Context) ([]*entry, error) {
+func (p *pack) scan() ([]*entry, error) {
 	_, count, err := p.scanner.Header()
 	if err != nil {
 		return nil, err
 	}
-	if count > maxPackObjects {
-		return nil, fail(ReasonLimitExceeded, fmt.Sprintf(
-			"the repository has more than %d objects; use a smaller repository for the manifests", maxPackObjects))
+	if err := p.budget.Spend(budget.PackObjects, int64(count), ""); err != nil {
+		return nil, err
 	}
 	var (
 		bases    []*entry
 		byOffset = map[int64]*entry{}
-		work     = &budget{ctx: ctx, remaining: maxInflatedBytes}
+		work     = inflated{p.budget}
 	)
 	for range count {
+		if err := p.budget.Hold(entryBytes, ""); err != nil {
+			return nil, err
+		}
 		header, err := p.scanner.NextObjectHeader()
 		if err != nil {
 			return nil, err
@@ -110,7 +117,7 @@ func (p *pack) scan(ctx context.Context) ([]*entry, error) {
 }
 
 // scanObject reads what follows a header. A delta is hung below its base, which it names by offset or by hash.
-func (p *pack) scanObject(e *entry, header *packfile.ObjectHeader, byOffset map[int64]*entry, work *budget) error {
+func (p *pack) scanObject(e *entry, header *packfile.ObjectHeader, byOffset map[int64]*entry, work inflated) error {
 	switch e.kind {
 	case plumbing.OFSDeltaObject:
 		base := byOffset[header.OffsetReference]
@@ -141,12 +148,15 @@ func (p *pack) index(hash plumbing.Hash, e *entry) {
 }
 
 // indexBase hashes one object while it is inflated, and keeps it while there is room.
-func (p *pack) indexBase(e *entry, work *budget) error {
+func (p *pack) indexBase(e *entry, work inflated) error {
 	hasher := plumbing.NewHasher(e.kind, e.length)
 	sinks := io.MultiWriter(work, hasher)
 	var keep *fixed
 	if e.length <= maxObjectBytes && p.kept+e.length <= keepBytes {
-		keep = &fixed{}
+		if err := p.budget.Hold(e.length, ""); err != nil {
+			return err
+		}
+		keep = &fixed{make([]byte, 0, min(e.length, firstBytes))}
 		sinks = io.MultiWriter(work, hasher, keep)
 	}
 	n, _, err := p.scanner.NextObject(sinks)
@@ -163,6 +173,7 @@ func (p *pack) indexBase(e *entry, work *budget) error {
 		e.data = keep.bytes()
 		p.kept += e.length
 	}
+	e.size = e.length
 	p.byHash[hasher.Sum()] = e
 	return nil
 }
@@ -174,8 +185,7 @@ type pending struct {
 }
 
 // resolveDeltas computes the hash of every delta, base by base, depth first.
-func (p *pack) resolveDeltas(ctx context.Context, bases []*entry) error {
-	work := &budget{ctx: ctx, remaining: maxInflatedBytes}
+func (p *pack) resolveDeltas(bases []*entry) error {
 	for _, base := range bases {
 		if len(base.deltas) == 0 || base.length > maxObjectBytes {
 			continue
@@ -184,46 +194,56 @@ func (p *pack) resolveDeltas(ctx context.Context, bases []*entry) error {
 		if err != nil {
 			return err
 		}
-		if err := p.resolveBelow(pending{base, data}, work); err != nil {
+		if err := p.resolveBelow(pending{base, data}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *pack) resolveBelow(top pending, work *budget) error {
-	stack, held := []pending{top}, int64(len(top.data))
-	for len(stack) > 0 {
+func (p *pack) resolveBelow(top pending) error {
+	if err := p.budget.Hold(int64(len(top.data)), ""); err != nil {
+		return err
+	}
+	for stack := []pending{top}; len(stack) > 0; {
 		parent := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		held -= int64(len(parent.data))
 		for _, e := range parent.entry.deltas {
-			data, err := p.patch(e, parent.data)
-			if errors.Is(err, errTooLarge) {
-				continue
-			}
+			data, err := p.resolve(e, parent)
 			if err != nil {
 				return err
 			}
-			if _, err := work.Write(data); err != nil {
-				return err
-			}
-			e.kind = parent.entry.kind
-			p.index(plumbing.ComputeHash(e.kind, data), e)
-			if p.kept+int64(len(data)) <= keepBytes {
-				e.data, p.kept = data, p.kept+int64(len(data))
-			}
-			if len(e.deltas) == 0 {
+			if data == nil || len(e.deltas) == 0 {
 				continue
 			}
-			stack, held = append(stack, pending{e, data}), held+int64(len(data))
-			if held > maxPendingBytes {
-				return fail(ReasonLimitExceeded,
-					"the repository's objects need too much memory; use a smaller repository for the manifests")
+			if err := p.budget.Hold(int64(len(data)), ""); err != nil {
+				return err
 			}
+			stack = append(stack, pending{e, data})
 		}
+		p.budget.Free(int64(len(parent.data)))
 	}
 	return nil
+}
+
+// resolve indexes an object that is stored as a delta, and returns its content; nil for one that is too large.
+func (p *pack) resolve(e *entry, parent pending) ([]byte, error) {
+	data, err := p.patch(e, parent.data)
+	if errors.Is(err, errTooLarge) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	e.kind, e.size = parent.entry.kind, int64(len(data))
+	p.index(plumbing.ComputeHash(e.kind, data), e)
+	if p.kept+e.size <= keepBytes {
+		if err := p.budget.Hold(e.size, ""); err != nil {
+			return nil, err
+		}
+		e.data, p.kept = data, p.kept+e.size
+	}
+	return data, nil
 }
 
 var errTooLarge = errors.New("object is over the limit")
@@ -238,8 +258,12 @@ func (p *pack) patch(e *entry, base []byte) ([]byte, error) {
 		return nil, err
 	}
 	_, rest := leb128(delta)
-	if size, _ := leb128(rest); size > maxObjectBytes {
+	size, _ := leb128(rest)
+	if size > maxObjectBytes {
 		return nil, errTooLarge
+	}
+	if err := p.budget.Spend(budget.InflatedBytes, int64(size), p.at); err != nil { //nolint:gosec // no more than maxObjectBytes
+		return nil, err
 	}
 	return packfile.PatchDelta(base, delta)
 }
@@ -289,7 +313,10 @@ func (p *pack) inflate(e *entry) ([]byte, error) {
 	if _, err := p.scanner.SeekObjectHeader(e.offset); err != nil {
 		return nil, err
 	}
-	var out fixed
+	out := fixed{make([]byte, 0, min(e.length, firstBytes))}
+	if err := p.budget.Spend(budget.InflatedBytes, e.length, p.at); err != nil {
+		return nil, err
+	}
 	if _, _, err := p.scanner.NextObject(&out); err != nil {
 		return nil, err
 	}
@@ -297,6 +324,15 @@ func (p *pack) inflate(e *entry) ([]byte, error) {
 		return nil, packfile.ErrMalformedPackFile
 	}
 	return out.bytes(), nil
+}
+
+// size is that of the object with a hash, or ok false when the pack has none of the wanted kind.
+func (p *pack) size(hash plumbing.Hash, kind plumbing.ObjectType) (bytes int64, ok bool) {
+	e := p.byHash[hash]
+	if e == nil || e.kind != kind {
+		return 0, false
+	}
+	return e.size, true
 }
 
 // object returns the content of a hash of the wanted kind, or ok false when the pack has none.
@@ -325,19 +361,12 @@ func (f *fixed) bytes() []byte {
 	return f.b[:len(f.b):len(f.b)]
 }
 
-// budget counts inflated bytes and stops at its limit or when the context ends.
-type budget struct {
-	ctx       context.Context
-	remaining int64
-}
+// inflated counts what is inflated.
+type inflated struct{ budget *budget.Budget }
 
-func (b *budget) Write(p []byte) (int, error) {
-	if failure := contextError(b.ctx); failure != nil {
-		return 0, failure
-	}
-	if b.remaining -= int64(len(p)); b.remaining < 0 {
-		return 0, fail(ReasonLimitExceeded,
-			"the repository is too large when it is decompressed; use a smaller repository for the manifests")
+func (i inflated) Write(p []byte) (int, error) {
+	if err := i.budget.Spend(budget.InflatedBytes, int64(len(p)), ""); err != nil {
+		return 0, err
 	}
 	return len(p), nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/minifleet/minifleet/gitsource"
+	"github.com/minifleet/minifleet/gitsource/budget"
 )
 
 // Ref says which commit to read. At most one field is set; with none it is the remote HEAD, the default
@@ -57,48 +58,20 @@ func (a Auth) MarshalJSON() ([]byte, error) { return []byte(`"` + a.String() + `
 // MarshalText is String, for encoders and loggers that prefer text.
 func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
+// bundle is the CA bundle, nil without any.
+func (a *Auth) bundle() []byte {
+	if a == nil {
+		return nil
+	}
+	return a.CABundle
+}
+
 func (a *Auth) hasCredentials() bool {
 	return a != nil && (a.Username != "" || a.Password != "" || a.BearerToken != "")
 }
 
-// Limits bound what one fetch may hold in memory. Zero fields take the defaults.
-type Limits struct {
-	// MaxFileBytes is the largest manifest that is read, in bytes; a larger one becomes a problem of
-	// that file. Default 1 MiB.
-	MaxFileBytes int64
-	// MaxTotalBytes is the most that all manifests together may have, in bytes. Default 64 MiB.
-	MaxTotalBytes int64
-	// MaxFiles is the most manifests that one source may have. Default 20,000.
-	MaxFiles int
-	// MaxPackBytes is the most that the server may send for one fetch, in bytes. Default 96 MiB.
-	MaxPackBytes int64
-}
-
-const (
-	defaultMaxFileBytes  = 1 << 20
-	defaultMaxTotalBytes = 64 << 20
-	defaultMaxFiles      = 20_000
-	defaultMaxPackBytes  = 96 << 20
-)
-
 // DefaultTimeout bounds a fetch whose Fetcher names no other.
 const DefaultTimeout = 2 * time.Minute
-
-func (l Limits) withDefaults() Limits {
-	if l.MaxFileBytes <= 0 {
-		l.MaxFileBytes = defaultMaxFileBytes
-	}
-	if l.MaxTotalBytes <= 0 {
-		l.MaxTotalBytes = defaultMaxTotalBytes
-	}
-	if l.MaxFiles <= 0 {
-		l.MaxFiles = defaultMaxFiles
-	}
-	if l.MaxPackBytes <= 0 {
-		l.MaxPackBytes = defaultMaxPackBytes
-	}
-	return l
-}
 
 // Request is one fetch.
 type Request struct {
@@ -110,8 +83,9 @@ type Request struct {
 	Path string
 	Auth *Auth
 	// Known is the commit that is applied already; when the ref still points to it, nothing is fetched.
-	Known  string
-	Limits Limits
+	Known string
+	// Budget is what may be spent on this repository; nil is one with the default limits for this fetch alone.
+	Budget *budget.Budget
 }
 
 // About is what a commit says of itself: text of whoever made it, which has to be sanitized before it is shown.

@@ -2,11 +2,9 @@ package fetch
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -14,56 +12,74 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 
 	"github.com/minifleet/minifleet/gitsource"
+	"github.com/minifleet/minifleet/gitsource/budget"
 )
 
-// maxTreeDepth bounds how deep folders may lie in each other. A tree can hold another one many times, so
-// depth alone does not bound the walk: the number of entries does.
 const (
-	maxTreeDepth   = 64
-	maxTreeEntries = 1_000_000
+	// maxTreeDepth bounds how deep folders may lie in each other. A tree can hold another one many times, so depth alone
+	// does not bound the walk: the number of entries does.
+	maxTreeDepth = 64
+	// maxPathBytes is the longest path, which is that of Linux. No link can name more.
+	maxPathBytes = 4096
+	// fileBytes is about what a file takes besides its path and its content, and lookupBytes what a name in an index does.
+	fileBytes, lookupBytes = 200, 120
 )
 
 var errBadObject = errors.New("an object of the commit cannot be read")
 
 // treeEntry is one line of a tree object.
 type treeEntry struct {
-	name string
 	mode filemode.FileMode
 	hash plumbing.Hash
 }
 
-// parseTree reads a tree object: "MODE NAME\0" and 20 bytes of hash, over and over.
-func parseTree(data []byte) ([]treeEntry, error) {
-	var entries []treeEntry
-	for len(data) > 0 {
-		head, rest, ok := bytes.Cut(data, []byte{0})
-		if !ok || len(rest) < len(plumbing.ZeroHash) {
-			return nil, errBadObject
-		}
-		modeText, name, ok := strings.Cut(string(head), " ")
-		if !ok || name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
-			return nil, errBadObject
-		}
-		mode, err := filemode.New(modeText)
-		if err != nil {
-			return nil, errBadObject
-		}
-		e := treeEntry{name: name, mode: mode}
-		copy(e.hash[:], rest)
-		entries, data = append(entries, e), rest[len(e.hash):]
+// nextEntry reads the first line of a tree object: "MODE NAME\0" and 20 bytes of hash. The name is a part of data.
+func nextEntry(data []byte) (e treeEntry, name, rest []byte, err error) {
+	head, rest, ok := bytes.Cut(data, []byte{0})
+	if !ok || len(rest) < len(plumbing.ZeroHash) {
+		return e, nil, nil, errBadObject
 	}
-	return entries, nil
+	modeText, name, ok := bytes.Cut(head, []byte(" "))
+	if !ok || len(name) == 0 || string(name) == "." || string(name) == ".." || bytes.IndexByte(name, '/') >= 0 {
+		return e, nil, nil, errBadObject
+	}
+	if e.mode, err = parseMode(modeText); err != nil {
+		return e, nil, nil, err
+	}
+	copy(e.hash[:], rest)
+	return e, name, rest[len(e.hash):], nil
+}
+
+// parseMode reads an octal number, as filemode.New does.
+func parseMode(text []byte) (filemode.FileMode, error) {
+	const most = 10 // digits of 32 bits, and none too many
+	var mode filemode.FileMode
+	if len(text) == 0 || len(text) > most {
+		return 0, errBadObject
+	}
+	for _, c := range text {
+		if c < '0' || c > '7' {
+			return 0, errBadObject
+		}
+		mode = mode<<3 | filemode.FileMode(c-'0')
+	}
+	return mode, nil
 }
 
 // walker collects the manifests of one commit.
 type walker struct {
-	ctx     context.Context
-	pack    *pack
-	root    plumbing.Hash
-	limits  Limits
-	files   []gitsource.File
-	bytes   int64
-	entries int
+	pack   *pack
+	root   plumbing.Hash
+	budget *budget.Budget
+	files  []gitsource.File
+	// contents are those of blobs that are in files already: one that lies at many paths is read once.
+	contents map[plumbing.Hash][]byte
+	// lookups are the folders that something was looked for in, by name.
+	lookups map[plumbing.Hash]map[string]treeEntry
+}
+
+func newWalker(p *pack, root plumbing.Hash, b *budget.Budget) *walker {
+	return &walker{pack: p, root: root, budget: b, contents: map[plumbing.Hash][]byte{}, lookups: map[plumbing.Hash]map[string]treeEntry{}}
 }
 
 // collect reads what lies at at, "" for the root. It returns why at cannot be read, or "".
@@ -89,16 +105,15 @@ func (w *walker) find(at string) (e treeEntry, problem string, err error) {
 	}
 	parts := strings.Split(at, "/")
 	for i, part := range parts {
-		entries, err := w.tree(e.hash)
+		found, ok, err := w.lookup(e.hash, part, at)
 		if err != nil {
 			return e, "", err
 		}
 		here := quotePath(strings.Join(parts[:i+1], "/"))
-		index := slices.IndexFunc(entries, func(e treeEntry) bool { return e.name == part })
-		if index < 0 {
+		if !ok {
 			return e, "path " + here + " is not in the commit", nil
 		}
-		switch e = entries[index]; {
+		switch e = found; {
 		case e.mode == filemode.Symlink:
 			return e, "path " + here + " is a symbolic link, which is not followed; name the folder itself", nil
 		case e.mode == filemode.Submodule:
@@ -110,62 +125,88 @@ func (w *walker) find(at string) (e treeEntry, problem string, err error) {
 	return e, "", nil
 }
 
-func (w *walker) tree(hash plumbing.Hash) ([]treeEntry, error) {
-	data, ok, err := w.pack.object(hash, plumbing.TreeObject)
-	if err != nil {
-		return nil, err
+// lookup finds a name in a folder. A folder is read once, however often something is looked for in it.
+func (w *walker) lookup(folder plumbing.Hash, name, at string) (e treeEntry, ok bool, err error) {
+	if err := w.budget.Spend(budget.TreeEntries, 1, at); err != nil {
+		return e, false, err
 	}
-	if !ok {
-		// The hash of the empty tree need not be sent.
-		if hash == plumbing.ComputeHash(plumbing.TreeObject, nil) {
-			return nil, nil
+	index, known := w.lookups[folder]
+	if !known {
+		index = map[string]treeEntry{}
+		err := w.each(folder, at, func(e treeEntry, name []byte) error {
+			index[string(name)] = e
+			return w.budget.Hold(int64(lookupBytes+len(name)), at)
+		})
+		if err != nil {
+			return e, false, err
 		}
-		return nil, errBadObject
+		w.lookups[folder] = index
 	}
-	return parseTree(data)
+	e, ok = index[name]
+	return e, ok, nil
 }
 
-func (w *walker) folder(hash plumbing.Hash, at string, depth int) error {
-	if failure := contextError(w.ctx); failure != nil {
-		return failure
-	}
-	if depth > maxTreeDepth {
-		return fail(ReasonLimitExceeded, fmt.Sprintf("folders lie more than %d deep at %s", maxTreeDepth, quotePath(at)))
-	}
-	entries, err := w.tree(hash)
+// each calls f for the entries of a folder, each of which is spent. The name is valid until f returns.
+func (w *walker) each(folder plumbing.Hash, at string, f func(e treeEntry, name []byte) error) error {
+	w.pack.at = at
+	data, ok, err := w.pack.object(folder, plumbing.TreeObject)
 	if err != nil {
 		return err
 	}
-	if w.entries += len(entries); w.entries > maxTreeEntries {
-		return fail(ReasonLimitExceeded, fmt.Sprintf(
-			"the path holds more than %d files; name a smaller folder in path", maxTreeEntries))
+	if !ok && folder != plumbing.ComputeHash(plumbing.TreeObject, nil) { // the empty tree need not be sent
+		return errBadObject
 	}
-	for _, e := range entries {
-		if err := w.entry(e, path.Join(at, e.name), depth); err != nil {
+	if err := w.budget.Hold(int64(len(data)), at); err != nil {
+		return err
+	}
+	defer w.budget.Free(int64(len(data)))
+	for len(data) > 0 {
+		e, name, rest, err := nextEntry(data)
+		if err != nil {
 			return err
 		}
+		if err := w.budget.Spend(budget.TreeEntries, 1, at); err != nil {
+			return err
+		}
+		if err := f(e, name); err != nil {
+			return err
+		}
+		data = rest
 	}
 	return nil
 }
 
-func (w *walker) entry(e treeEntry, at string, depth int) error {
-	switch {
-	case e.mode == filemode.Dir:
+func (w *walker) folder(hash plumbing.Hash, at string, depth int) error {
+	if depth > maxTreeDepth {
+		return fail(ReasonLimitExceeded, fmt.Sprintf("folders lie more than %d deep at %s; move the manifests up", maxTreeDepth, quotePath(at)))
+	}
+	return w.each(hash, at, func(e treeEntry, name []byte) error { return w.entry(e, name, at, depth) })
+}
+
+// entry collects one entry of the folder at in.
+func (w *walker) entry(e treeEntry, name []byte, in string, depth int) error {
+	if e.mode != filemode.Dir && e.mode != filemode.Submodule && e.mode != filemode.Symlink && !isManifest(string(name[max(0, len(name)-8):])) {
+		return nil
+	}
+	if len(in)+1+len(name) > maxPathBytes {
+		return fail(ReasonLimitExceeded, fmt.Sprintf("a path below %s is longer than %d bytes; shorten it", quotePath(in), maxPathBytes))
+	}
+	at := path.Join(in, string(name))
+	switch e.mode {
+	case filemode.Dir:
 		return w.folder(e.hash, at, depth+1)
-	case e.mode == filemode.Submodule:
+	case filemode.Submodule:
 		return w.add(gitsource.File{Path: at,
 			Problem: "is a submodule, which is not fetched; make a GitSource for its repository"})
-	case e.mode == filemode.Symlink:
+	case filemode.Symlink:
 		hides, err := w.hidesManifests(e, at)
 		if err != nil || !hides {
 			return err
 		}
 		return w.add(gitsource.File{Path: at,
 			Problem: "is a symbolic link, which is not followed; commit the file itself"})
-	case isManifest(at):
-		return w.blob(e, at)
 	}
-	return nil
+	return w.blob(e, at)
 }
 
 // hidesManifests reports whether somebody may expect manifests behind a link: by its name, or because
@@ -174,6 +215,10 @@ func (w *walker) hidesManifests(e treeEntry, at string) (bool, error) {
 	if isManifest(at) {
 		return true, nil
 	}
+	if size, ok := w.pack.size(e.hash, plumbing.BlobObject); !ok || size > maxPathBytes {
+		return !ok, nil // one that is too long leads nowhere
+	}
+	w.pack.at = at
 	data, ok, err := w.pack.object(e.hash, plumbing.BlobObject)
 	if err != nil || !ok {
 		return !ok, err
@@ -190,26 +235,41 @@ func (w *walker) hidesManifests(e treeEntry, at string) (bool, error) {
 }
 
 func (w *walker) blob(e treeEntry, at string) error {
-	data, ok, err := w.pack.object(e.hash, plumbing.BlobObject)
-	if err != nil {
-		return err
-	}
-	if !ok || int64(len(data)) > w.limits.MaxFileBytes {
+	most := w.budget.Limits().MaxFileBytes
+	size, ok := w.pack.size(e.hash, plumbing.BlobObject)
+	if !ok || size > most {
 		// A blob that is missing was omitted by the server's filter or is too large to index.
 		return w.add(gitsource.File{Path: at, Problem: "is larger than the limit of " +
-			strconv.FormatInt(w.limits.MaxFileBytes, 10) + " bytes for a file; split it"})
+			strconv.FormatInt(most, 10) + " bytes for a file; split it"})
 	}
-	if w.bytes += int64(len(data)); w.bytes > w.limits.MaxTotalBytes {
-		return fail(ReasonLimitExceeded, fmt.Sprintf(
-			"the manifests are larger than %d bytes together; name a smaller folder in path", w.limits.MaxTotalBytes))
+	if err := w.budget.Spend(budget.ManifestBytes, size, at); err != nil {
+		return err
 	}
-	return w.add(gitsource.File{Path: at, Data: bytes.Clone(data)})
+	data, known := w.contents[e.hash]
+	if !known {
+		w.pack.at = at
+		read, ok, err := w.pack.object(e.hash, plumbing.BlobObject)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return errBadObject // not reachable: it has a size
+		}
+		if err := w.budget.Hold(int64(len(read)), at); err != nil {
+			return err
+		}
+		data = bytes.Clone(read)
+		w.contents[e.hash] = data
+	}
+	return w.add(gitsource.File{Path: at, Data: data})
 }
 
 func (w *walker) add(f gitsource.File) error {
-	if len(w.files) >= w.limits.MaxFiles {
-		return fail(ReasonLimitExceeded, fmt.Sprintf(
-			"the path holds more than %d manifests; name a smaller folder in path", w.limits.MaxFiles))
+	if err := w.budget.Spend(budget.Files, 1, f.Path); err != nil {
+		return err
+	}
+	if err := w.budget.Hold(int64(fileBytes+len(f.Path)), f.Path); err != nil {
+		return err
 	}
 	w.files = append(w.files, f)
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/minifleet/minifleet/gitsource/budget"
 	"github.com/minifleet/minifleet/gitsource/fetch"
 )
 
@@ -137,7 +138,7 @@ func TestLimits(t *testing.T) {
 
 	for name, url := range map[string]string{"plain server": plain, "filtering server": filtered} {
 		t.Run("a large file on a "+name, func(t *testing.T) {
-			res := mustFetch(t, fetch.Request{URL: url, Limits: fetch.Limits{MaxFileBytes: 100}})
+			res := mustFetch(t, fetch.Request{URL: url, Budget: budgetOf(t, budget.Limits{MaxFileBytes: 100})})
 			got := contents(res)
 			if got["big.yaml"] != "! is larger than the limit of 100 bytes for a file; split it" {
 				t.Errorf("big.yaml: %q", got["big.yaml"])
@@ -147,11 +148,11 @@ func TestLimits(t *testing.T) {
 			}
 		})
 	}
-	for name, limits := range map[string]fetch.Limits{
+	for name, limits := range map[string]budget.Limits{
 		"files": {MaxFiles: 19}, "total": {MaxTotalBytes: 100}, "pack": {MaxPackBytes: 100},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := (&fetch.Fetcher{}).Fetch(t.Context(), fetch.Request{URL: plain, Limits: limits})
+			_, err := (&fetch.Fetcher{}).Fetch(t.Context(), fetch.Request{URL: plain, Budget: budgetOf(t, limits)})
 			wantReason(t, err, fetch.ReasonLimitExceeded)
 		})
 	}
