@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/minifleet/minifleet/gitsource/budget"
 )
 
 const (
@@ -16,6 +18,12 @@ const (
 	// maxNodes and maxTextBytes bound an object with all its aliases expanded.
 	maxNodes     = 100_000
 	maxTextBytes = 4 << 20
+	// maxKeyBytes is the longest name of a field, more than Kubernetes lets any be.
+	maxKeyBytes = 1000
+	// maxObjectProblems is how many problems of one object's values are kept.
+	maxObjectProblems = 1000
+	// freeFieldBytes of a field's name, with those around it, cost nothing.
+	freeFieldBytes = 256
 )
 
 // position is where a field stands, and what kind of JSON value it is.
@@ -32,6 +40,7 @@ type converter struct {
 	order    []string
 	nodes    int
 	text     int
+	spend    func(budget.Kind, int64) error
 	problems []Problem // without Path and Object
 }
 
@@ -51,11 +60,19 @@ func (c *converter) note(field string, node *yaml.Node, value string) {
 }
 
 func (c *converter) problem(node *yaml.Node, field, message string) {
-	c.problems = append(c.problems, Problem{Line: node.Line, Field: field, Message: message})
+	c.add(Problem{Line: node.Line, Field: field, Message: message})
+}
+
+// add keeps the first problems of an object.
+func (c *converter) add(problems ...Problem) {
+	c.problems = append(c.problems, problems[:min(len(problems), maxObjectProblems-len(c.problems))]...)
 }
 
 // value converts node, which stands at field and depth.
 func (c *converter) value(node *yaml.Node, field string, depth int) (any, error) {
+	if err := c.pay(node, field); err != nil {
+		return nil, err
+	}
 	if c.nodes++; c.nodes > maxNodes {
 		return nil, &tooMuch{node.Line, fmt.Sprintf("has more than %d values with its aliases expanded", maxNodes)}
 	}
@@ -95,6 +112,18 @@ func (c *converter) value(node *yaml.Node, field string, depth int) (any, error)
 	return nil, &tooMuch{node.Line, "is not valid YAML"}
 }
 
+// pay spends what a value takes.
+func (c *converter) pay(node *yaml.Node, field string) error {
+	if err := c.spend(budget.Values, 1); err != nil {
+		return err
+	}
+	text := max(0, len(field)-freeFieldBytes)
+	if node.Kind == yaml.ScalarNode {
+		text += len(node.Value)
+	}
+	return c.spend(budget.TextBytes, int64(text))
+}
+
 func (c *converter) mapping(node *yaml.Node, field string, depth int) (any, error) {
 	out := make(map[string]any, len(node.Content)/2)
 	seen := map[string]int{}
@@ -103,6 +132,10 @@ func (c *converter) mapping(node *yaml.Node, field string, depth int) (any, erro
 		key, value := behindAlias(node.Content[i]), node.Content[i+1]
 		if key.Kind != yaml.ScalarNode {
 			c.problem(key, field, "has a key that is not text")
+			continue
+		}
+		if len(key.Value) > maxKeyBytes {
+			c.problem(key, field, fmt.Sprintf("has a key of more than %d bytes; shorten it", maxKeyBytes))
 			continue
 		}
 		if key.ShortTag() == "!!merge" {
@@ -115,7 +148,7 @@ func (c *converter) mapping(node *yaml.Node, field string, depth int) (any, erro
 			return nil, err
 		}
 		if first, twice := seen[name]; twice {
-			c.problems = append(c.problems, Problem{Line: key.Line, Field: join(field, name),
+			c.add(Problem{Line: key.Line, Field: join(field, name),
 				Message: fmt.Sprintf("is set twice, first on line %d; keep one", first),
 				Warning: reflect.DeepEqual(out[name], v)})
 			continue
@@ -149,13 +182,13 @@ func (c *converter) merge(out map[string]any, from *yaml.Node, field string, dep
 			continue
 		}
 		// A converter of its own counts on, and leaves the lines of what is set already alone.
-		inner := &converter{lines: map[string]position{}, nodes: c.nodes, text: c.text}
+		inner := &converter{lines: map[string]position{}, nodes: c.nodes, text: c.text, spend: c.spend}
 		v, err := inner.value(source, field, depth)
 		if err != nil {
 			return err
 		}
 		c.nodes, c.text = inner.nodes, inner.text
-		c.problems = append(c.problems, inner.problems...)
+		c.add(inner.problems...)
 		added, _ := v.(map[string]any) // it is one, since source is a mapping
 		for name, value := range added {
 			if _, ok := out[name]; !ok {

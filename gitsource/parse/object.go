@@ -25,7 +25,7 @@ import (
 // object decodes and checks one document of a picked kind, and keeps it when nothing is wrong with it.
 func (f *file) object(node *yaml.Node, head header, o Object) {
 	free := f.claim(head, o)
-	c := &converter{lines: map[string]position{}}
+	c := &converter{lines: map[string]position{}, spend: f.spend}
 	tell := func(problems ...Problem) {
 		for _, p := range problems {
 			p.Object = head.object()
@@ -33,6 +33,9 @@ func (f *file) object(node *yaml.Node, head header, o Object) {
 		}
 	}
 	value, err := c.value(node, "", 0)
+	if f.exceeded != nil {
+		return
+	}
 	if err != nil {
 		line := node.Line
 		var limit *tooMuch
@@ -63,6 +66,9 @@ func (f *file) object(node *yaml.Node, head header, o Object) {
 			for field, at := range c.lines {
 				o.Lines[field] = at.line
 			}
+		}
+		if f.exceeded = f.budget.Objects(len(f.result.Objects)+1, f.path); f.exceeded != nil {
+			return
 		}
 		f.result.Objects = append(f.result.Objects, o)
 	}

@@ -27,6 +27,7 @@ import (
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/gitsource"
+	"github.com/minifleet/minifleet/gitsource/budget"
 )
 
 // Kinds that are picked out of a repository.
@@ -101,36 +102,58 @@ type Result struct {
 }
 
 const (
-	// maxFileBytes bounds one file; YAML takes about a hundred times its size in memory.
+	// maxFileBytes bounds one file.
 	maxFileBytes = 2 << 20
 	// maxFileProblems is how many problems of one file are told.
 	maxFileProblems = 30
+	// maxFileValues bounds what a file may take in memory while it is read, before its aliases are expanded.
+	maxFileValues = 200_000
+	// valueBytes is about what a value of a file takes while it is read, and problemBytes what a problem does without texts.
+	valueBytes, problemBytes = 300, 120
 	// maxMessage is the most characters of a message.
 	maxMessage = 500
 )
 
-// Tree parses the files of one commit. The result does not depend on the order of files.
+// Tree parses the files of one commit, however large they are. The result does not depend on the order of files.
 func Tree(files []gitsource.File, opts Options) Result {
-	files = slices.Clone(files)
-	slices.SortStableFunc(files, func(a, b gitsource.File) int { return cmp.Compare(a.Path, b.Path) })
-	t := parseAll(files, opts, nil)
-	if contested := t.contested; len(contested) > 0 {
-		// Whoever has the name already is known only now that all files have been read.
-		t = parseAll(files, opts, contested)
-	}
-	return t.result
+	result, _ := Within(nil, files, opts) // without a budget there is nothing to exceed
+	return result
 }
 
-func parseAll(files []gitsource.File, opts Options, reserved map[string]string) *tree {
-	t := &tree{opts: opts, owners: map[string]Object{}, reserved: reserved, contested: map[string]string{}}
+// Within is Tree with a budget, of which it ends with the error.
+func Within(b *budget.Budget, files []gitsource.File, opts Options) (Result, error) {
+	files = slices.Clone(files)
+	slices.SortStableFunc(files, func(a, b gitsource.File) int { return cmp.Compare(a.Path, b.Path) })
+	t := parseAll(b, files, opts, nil)
+	if contested := t.contested; len(contested) > 0 && t.exceeded == nil {
+		// Whoever has the name already is known only now that all files have been read.
+		b.Free(t.held)
+		t = parseAll(b, files, opts, contested)
+	}
+	if t.exceeded != nil {
+		return Result{}, t.exceeded
+	}
+	return t.result, nil
+}
+
+func parseAll(b *budget.Budget, files []gitsource.File, opts Options, reserved map[string]string) *tree {
+	t := &tree{budget: b, opts: opts, owners: map[string]Object{}, reserved: reserved, contested: map[string]string{}}
 	for _, f := range files {
-		t.file(f)
+		if t.file(f); t.exceeded != nil {
+			break
+		}
 	}
 	return t
 }
 
 // tree is one call of Tree.
 type tree struct {
+	budget *budget.Budget
+	// exceeded ends everything: the budget is spent.
+	exceeded error
+	// held is the memory of the problems.
+	held int64
+
 	opts   Options
 	result Result
 	// owners maps a hub object to the first document that names it, whether that is right or wrong: a
@@ -149,6 +172,21 @@ type file struct {
 	index    int
 	problems []Problem
 	untold   int
+}
+
+// spend takes from the budget, and remembers that there is none left.
+func (f *file) spend(kind budget.Kind, n int64) error {
+	if f.exceeded == nil {
+		f.exceeded = f.budget.Spend(kind, n, f.path)
+	}
+	return f.exceeded
+}
+
+func (f *file) hold(n int64) error {
+	if f.exceeded == nil {
+		f.exceeded = f.budget.Hold(n, f.path)
+	}
+	return f.exceeded
 }
 
 func (t *tree) file(in gitsource.File) {
@@ -178,7 +216,11 @@ func (f *file) report(p Problem) {
 		return
 	}
 	p.Path, p.Object, p.Field, p.Message = f.path, shown(p.Object), shown(p.Field), shown(p.Message)
-	f.problems = append(f.problems, p)
+	size := int64(problemBytes + len(p.Path) + len(p.Object) + len(p.Field) + len(p.Message))
+	if f.hold(size) == nil {
+		f.held += size
+		f.problems = append(f.problems, p)
+	}
 }
 
 // shown is text of a repository that is fit to be shown: short, on one line, and with nothing in it that
@@ -217,8 +259,55 @@ func (f *file) parse(in gitsource.File) {
 		// YAML knows no tabs between tokens, and JSON none within them.
 		data = bytes.ReplaceAll(data, []byte{'\t'}, []byte{' '})
 	}
+	if problem := unreadable(data); problem != "" {
+		f.report(Problem{Message: problem})
+		return
+	}
+	memory := int64(valueBytes * mostValues(data))
+	if f.hold(memory) != nil {
+		return
+	}
+	defer f.budget.Free(memory)
+	f.documents(data)
+}
+
+// tagDirective lets a few bytes stand for many, without being an alias, and takes the parser time that grows with the
+// square of their number.
+var tagDirective = regexp.MustCompile(`(?m)^(\x{feff})*%TAG`)
+
+// unreadable says why a file is not given to the parser of YAML, which cannot be interrupted; empty if it is.
+func unreadable(data []byte) string {
+	switch {
+	case bytes.Contains(data, []byte("%TAG")) && tagDirective.Match(lineEnds.ReplaceAll(data, []byte{'\n'})):
+		return "has a %TAG directive, which no manifest needs; remove it"
+	case mostValues(data) > maxFileValues:
+		return fmt.Sprintf("has more than %d values; split it", maxFileValues)
+	}
+	return ""
+}
+
+// lineEnds are those of YAML, besides \n.
+var lineEnds = regexp.MustCompile(`[\r\x{85}\x{2028}\x{2029}]`)
+
+// mostValues is about how many values a file has at most: each comes behind an indicator, in which texts are poor.
+func mostValues(data []byte) int {
+	n := 1
+	for i, c := range data {
+		switch c {
+		case '[', '{', ',':
+			n++
+		case '-', ':', '?':
+			if i+1 == len(data) || bytes.IndexByte([]byte(" \t\r\n\"'"), data[i+1]) >= 0 || i > 0 && (data[i-1] == '"' || data[i-1] == '\'') {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (f *file) documents(data []byte) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	for {
+	for f.spend(budget.Values, 1) == nil {
 		var doc yaml.Node
 		err := decoder.Decode(&doc)
 		if errors.Is(err, io.EOF) {
@@ -272,6 +361,9 @@ const maxListDepth = 4
 // document reads one document or list item.
 func (f *file) document(node *yaml.Node, depth int) {
 	node = behindAlias(node)
+	if f.spend(budget.Values, int64(1+len(node.Content)/2)) != nil {
+		return
+	}
 	head := readHeader(node)
 	if head.isList() {
 		f.list(node, depth)
@@ -302,6 +394,9 @@ func (f *file) list(node *yaml.Node, depth int) {
 		return
 	}
 	for _, item := range items.Content {
+		if f.exceeded != nil {
+			return
+		}
 		if item.Kind == yaml.AliasNode {
 			f.report(Problem{Line: item.Line, Message: "an item of a list is an alias; write the object itself"})
 			continue
