@@ -3,10 +3,18 @@ package lab
 import (
 	"bufio"
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/cgi"
@@ -16,6 +24,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // GitServer serves bare repositories over smart HTTP on 127.0.0.1, for reading and pushing, through
@@ -29,8 +38,12 @@ type GitServer struct {
 	username string
 	password string
 	token    string
-	server   *http.Server
+	servers  []*http.Server
 	requests []GitRequest
+
+	// With TLS as well, if there is a certificate.
+	certificate *tls.Certificate
+	tlsAddress  string
 }
 
 // GitRequest is one request that a GitServer got.
@@ -114,6 +127,11 @@ func (g *GitServer) RepoPath(name string) string { return filepath.Join(g.dir, n
 // URL returns the address to clone and push to. It stays the same when the server is restarted.
 func (g *GitServer) URL(name string) string { return "http://" + g.address + "/" + name + ".git" }
 
+// TLSURL is URL with TLS, which StartTLS has begun to serve.
+func (g *GitServer) TLSURL(name string) string {
+	return "https://" + g.tlsAddress + "/" + name + ".git"
+}
+
 // RequireLogin lets only those through who show the username and password (unless the username is
 // empty) or the bearer token (unless it is empty). Three empty strings let everybody through again.
 func (g *GitServer) RequireLogin(username, password, token string) {
@@ -140,18 +158,18 @@ func (g *GitServer) ResetRequests() {
 func (g *GitServer) Stop() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.server == nil {
-		return nil
+	var errs []error
+	for _, server := range g.servers {
+		errs = append(errs, server.Close())
 	}
-	server := g.server
-	g.server = nil
-	return server.Close()
+	g.servers = nil
+	return errors.Join(errs...)
 }
 
 // Start serves again at the same address.
 func (g *GitServer) Start() error {
 	g.mu.Lock()
-	running := g.server != nil
+	running := len(g.servers) > 0
 	g.mu.Unlock()
 	if running {
 		return errors.New("the Git server runs already")
@@ -161,13 +179,57 @@ func (g *GitServer) Start() error {
 		return err
 	}
 	g.serve(listener)
+	if g.certificate == nil {
+		return nil
+	}
+	if listener, err = net.Listen("tcp", g.tlsAddress); err != nil {
+		return err
+	}
+	g.serve(g.withTLS(listener))
 	return nil
+}
+
+// StartTLS serves with TLS as well, at a free port, and returns the certificate to trust, in PEM. It is called once.
+func (g *GitServer) StartTLS() ([]byte, error) {
+	certificate, trust, err := selfSigned()
+	if err != nil {
+		return nil, err
+	}
+	listener, err := listenLocal()
+	if err != nil {
+		return nil, err
+	}
+	g.certificate, g.tlsAddress = certificate, listener.Addr().String()
+	g.serve(g.withTLS(listener))
+	return trust, nil
+}
+
+func (g *GitServer) withTLS(listener net.Listener) net.Listener {
+	return tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*g.certificate}})
+}
+
+// selfSigned makes a certificate of 127.0.0.1.
+func selfSigned() (*tls.Certificate, []byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "git"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
 }
 
 func (g *GitServer) serve(listener net.Listener) {
 	server := &http.Server{Handler: g} //nolint:gosec // serves this machine only, for tests
 	g.mu.Lock()
-	g.server = server
+	g.servers = append(g.servers, server)
 	g.mu.Unlock()
 	go func() { _ = server.Serve(listener) }() // ends with Stop
 }
