@@ -123,8 +123,8 @@ func (s *Server) sourceActions(ctx context.Context, r *reader, g *v1alpha1.GitSo
 	if !strings.HasPrefix(sync, nothing) && actions.SyncAsked(g) {
 		sync = nothing + "it is asked for already"
 	}
-	prune, pruneErr := actions.EffectApprovePrune(g, g.Status.Revision)
-	anew, anewErr := actions.EffectApproveRuns(g, g.Status.Revision)
+	prune, pruneErr := actions.EffectApprovePrune(g, g.Status.Commit)
+	anew, anewErr := actions.EffectApproveRuns(g, g.Status.Commit)
 	return offered([]offer{
 		{name: "sync", effect: sync},
 		{name: "approve-prune", effect: prune, err: pruneErr},

@@ -24,19 +24,22 @@ func writable() []any {
 	lammps.Status.Clusters[0].LastHeardTime = ago(12 * time.Minute)
 	source := gitSource("physics", "fleet")
 	source.Spec.Interval = metav1.Duration{Duration: time.Minute}
-	source.Status.Revision = "main@1a2b3c4"
+	source.Status.Revision, source.Status.Commit = "main@1a2b3c4", fullHash
 	for _, blocked := range []string{v1alpha1.ConditionPruneBlocked, v1alpha1.ConditionRunsBlocked} {
 		source.Status.Conditions = append(source.Status.Conditions, metav1.Condition{Type: blocked, Status: metav1.ConditionTrue, Message: "2 objects"})
 	}
 	return []any{lammps, source, lost(memberCluster("alpine"), 12*time.Minute), fleetMiniCluster("canary-ns", "canary-name", "alpine")}
 }
 
+// fullHash is that of the commit that is applied.
+const fullHash = "1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d"
+
 const startBody = `{"namespace":"physics","name":"new","miniCluster":{"size":2,"containers":[{"image":"lammps","resources":{"limits":{"cpu":4}}}]},"placement":{"numberOfClusters":1}}`
 
 // writeBodies are those of writes that want one, by operation.
 var writeBodies = map[string]string{
 	"start": startBody, "scale": `{"size":6}`, "run-gone": `{"runs":["00000000aa"],"confirm":true}`,
-	"approve-prune": `{"revision":"main@1a2b3c4"}`, "approve-runs": `{"revision":"main@1a2b3c4"}`,
+	"approve-prune": `{"revision":"` + fullHash + `"}`, "approve-runs": `{"revision":"` + fullHash + `"}`,
 }
 
 // writePaths are those of all writes in the API's description.
@@ -241,7 +244,7 @@ func TestDone(t *testing.T) {
 		"rerun, key":  {path: "/miniclusters/physics/lammps/rerun", headers: []string{"Idempotency-Key: a b"}, message: "Runs it once more", object: lammps, annotation: v1alpha1.AnnotationRerunAt, value: tokenOf("a b")},
 		"run gone":    {path: "/miniclusters/physics/lammps/run-gone", body: writeBodies["run-gone"], message: "Gives up run 00000000aa on alpine (last heard of 12m ago, with 4 pods)", object: lammps, annotation: v1alpha1.AnnotationRunGone, value: "00000000aa"},
 		"sync":        {path: "/sources/physics/fleet/sync", message: "Reads the repository now", object: "namespaces/physics/gitsources/fleet", annotation: v1alpha1.AnnotationReconcileAt, value: "2026-03-04T12:00:00Z"},
-		"prune":       {path: "/sources/physics/fleet/approve-prune", body: writeBodies["approve-prune"], message: "Deletes from the hub", object: "namespaces/physics/gitsources/fleet", annotation: v1alpha1.AnnotationApprovePrune, value: "main@1a2b3c4"},
+		"prune":       {path: "/sources/physics/fleet/approve-prune", body: writeBodies["approve-prune"], message: "Deletes from the hub", object: "namespaces/physics/gitsources/fleet", annotation: v1alpha1.AnnotationApprovePrune, value: fullHash},
 		"drain":       {path: "/members/alpine/drain", message: "Stops what runs on alpine (canary-ns/canary-name", object: "memberclusters/alpine", annotation: v1alpha1.AnnotationDrain, value: "true"},
 		"scale":       {path: "/miniclusters/physics/lammps/scale", body: `{"size":6}`, message: "Adds 2 pods on each member (6, not 4)"},
 		"cordon":      {path: "/members/alpine/cordon", message: "Starts nothing new on alpine; what runs there"},
@@ -291,6 +294,7 @@ func TestRefusedWrites(t *testing.T) {
 		"suspend, a body":         {"/miniclusters/physics/lammps/suspend", `{"size":6}`, 422, "takes no body", []string{"body"}},
 		"suspend, two bodies":     {"/miniclusters/physics/lammps/suspend", `{}{}`, 422, "takes no body", []string{"body"}},
 		"prune, another revision": {"/sources/physics/fleet/approve-prune", `{"revision":"main@0000000"}`, 409, `"main@0000000" is not what waits for approval`, nil},
+		"prune, a short hash":     {"/sources/physics/fleet/approve-prune", `{"revision":"main@1a2b3c4"}`, 409, "which is the commit " + fullHash, nil},
 		"a path in a name":        {"/miniclusters/physics/..%2f..%2fphysics%2flammps/suspend", "", 404, "not found", nil},
 		"absent":                  {"/miniclusters/physics/absent/suspend", "", 404, "not found", nil},
 	}
@@ -356,7 +360,7 @@ func TestOffersAgreeWithWrites(t *testing.T) {
 		return state(func(f *v1alpha1.FleetMiniCluster) { f.Annotations = map[string]string{key: value} })
 	}
 	approved := writable()
-	approved[1].(*v1alpha1.GitSource).Annotations = map[string]string{v1alpha1.AnnotationApprovePrune: "main@1a2b3c4", v1alpha1.AnnotationReconcileAt: "7"}
+	approved[1].(*v1alpha1.GitSource).Annotations = map[string]string{v1alpha1.AnnotationApprovePrune: fullHash, v1alpha1.AnnotationReconcileAt: "7"}
 	stopped := writable()
 	stopped[1].(*v1alpha1.GitSource).Spec.Suspend = true
 	stopped[1].(*v1alpha1.GitSource).Status.Conditions = nil

@@ -134,7 +134,7 @@ var _ = Describe("Changes", func() {
 		revision := w.kubectl("get", "gs", w.name, "-o", "jsonpath={.status.revision}")
 		Expect(w.sourceReady(ctx).Message).To(Equal("revision " + revision + " would run 3 MiniClusters anew that have run before " +
 			"(FleetMiniCluster/one, FleetMiniCluster/three, FleetMiniCluster/two); these were not updated. If that is meant: " +
-			"kubectl -n " + w.name + " annotate --overwrite gitsource " + w.name + " minifleet.dev/approve-runs=" + revision))
+			"kubectl -n " + w.name + " annotate --overwrite gitsource " + w.name + " minifleet.dev/approve-runs=" + w.kubectl("get", "gs", w.name, "-o", "jsonpath={.status.commit}")))
 		Eventually(w.line).WithArguments(ctx, "new").Should(Equal("True Synced Healthy 1/1 2/2"), "everything else is applied")
 		Expect(w.jobsMade("")).To(Equal(4))
 		Expect(w.fmc(ctx, "two").Status.Revision).To(Equal(before))
@@ -147,7 +147,7 @@ var _ = Describe("Changes", func() {
 		By("approving it")
 		w.commit("change all again", files("example.org/lammps:3"))
 		Eventually(func() string { return w.sourceReady(ctx).Reason }).Should(Equal("RunsBlocked"))
-		w.kubectl("annotate", "gitsource", w.name, "minifleet.dev/approve-runs="+w.kubectl("get", "gs", w.name, "-o", "jsonpath={.status.revision}"))
+		w.kubectl("annotate", "gitsource", w.name, "minifleet.dev/approve-runs="+w.kubectl("get", "gs", w.name, "-o", "jsonpath={.status.commit}"))
 		for _, name := range []string{"one", "two", "three"} {
 			Eventually(func() []v1alpha1.Run { return w.fmc(ctx, name).Status.Runs }).Should(HaveLen(2))
 		}

@@ -234,6 +234,9 @@ func member(name string) *v1alpha1.MemberCluster {
 	}
 }
 
+// fullHash is that of the commit that sources have applied.
+const fullHash = "1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d"
+
 func source(namespace, name, revision string) *v1alpha1.GitSource {
 	return &v1alpha1.GitSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -242,6 +245,7 @@ func source(namespace, name, revision string) *v1alpha1.GitSource {
 		},
 		Status: v1alpha1.GitSourceStatus{
 			Revision:   revision,
+			Commit:     fullHash,
 			Conditions: conditions(v1alpha1.ConditionReady+"=True", v1alpha1.ConditionPruneBlocked+"=True", v1alpha1.ConditionRunsBlocked+"=True"),
 		},
 	}

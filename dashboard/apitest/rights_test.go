@@ -135,7 +135,7 @@ func startOf(namespace, name string) string {
 func (w *world) testWrites(t *testing.T) {
 	bodies := map[string]string{
 		"scale": `{"size":6}`, "run-gone": `{"runs":["00000000aa"],"confirm":true}`, "start": startOf("physics", "matrix"),
-		"approve-prune": `{"revision":"main@1a2b3c4"}`, "approve-runs": `{"revision":"main@1a2b3c4"}`,
+		"approve-prune": `{"revision":"` + fullHash + `"}`, "approve-runs": `{"revision":"` + fullHash + `"}`,
 	}
 	const absent, forbidden = http.StatusNotFound, http.StatusForbidden
 	// Those who may do it come last: nothing is done before.

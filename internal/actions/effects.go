@@ -260,22 +260,22 @@ func orNothing(revision string) string {
 }
 
 // EffectApprovePrune says what ApprovePrune does, with what would be deleted.
-func EffectApprovePrune(s *v1alpha1.GitSource, revision string) (string, error) {
-	if err := named(s, approvable(s, revision, v1alpha1.ConditionPruneBlocked)); err != nil {
+func EffectApprovePrune(s *v1alpha1.GitSource, commit string) (string, error) {
+	if err := named(s, approvable(s, commit, v1alpha1.ConditionPruneBlocked)); err != nil {
 		return "", err
 	}
-	if s.Annotations[v1alpha1.AnnotationApprovePrune] == revision {
+	if s.Annotations[v1alpha1.AnnotationApprovePrune] == commit {
 		return approvedAlready, nil
 	}
 	return "deletes from the hub, and with their runs from all members, what Git does not declare any more: " + question(s, v1alpha1.ConditionPruneBlocked), nil
 }
 
 // EffectApproveRuns says what ApproveRuns does, with what would run anew.
-func EffectApproveRuns(s *v1alpha1.GitSource, revision string) (string, error) {
-	if err := named(s, approvable(s, revision, v1alpha1.ConditionRunsBlocked)); err != nil {
+func EffectApproveRuns(s *v1alpha1.GitSource, commit string) (string, error) {
+	if err := named(s, approvable(s, commit, v1alpha1.ConditionRunsBlocked)); err != nil {
 		return "", err
 	}
-	if s.Annotations[v1alpha1.AnnotationApproveRuns] == revision {
+	if s.Annotations[v1alpha1.AnnotationApproveRuns] == commit {
 		return approvedAlready, nil
 	}
 	return "applies what has run before and runs it anew: " + question(s, v1alpha1.ConditionRunsBlocked), nil
@@ -283,11 +283,11 @@ func EffectApproveRuns(s *v1alpha1.GitSource, revision string) (string, error) {
 
 const approvedAlready = "nothing: it is approved already"
 
-func approvable(s *v1alpha1.GitSource, revision, condition string) error {
+func approvable(s *v1alpha1.GitSource, commit, condition string) error {
 	if err := notDeleting(s); err != nil {
 		return err
 	}
-	return checkApproval(s, revision, condition)
+	return checkApproval(s, commit, condition)
 }
 
 // question is what the hub says waits for approval, without how to approve it by hand.

@@ -71,18 +71,18 @@ func TestEffects(t *testing.T) {
 			kind: actions.Invalid, err: "spec.miniCluster.maxSize: is not set"},
 		"prune twice": {effect: func() (string, error) {
 			s := source(blocked(v1alpha1.ConditionPruneBlocked, ""))
-			s.Annotations = map[string]string{v1alpha1.AnnotationApprovePrune: "main@1a2b3c4"}
-			return actions.EffectApprovePrune(s, "main@1a2b3c4")
+			s.Annotations = map[string]string{v1alpha1.AnnotationApprovePrune: fullHash}
+			return actions.EffectApprovePrune(s, fullHash)
 		}, want: "nothing: it is approved already"},
 		"sync": {effect: plain(actions.EffectSyncSource(source())),
 			want: "reads the repository now instead of within 1m0s, and applies what is new since main@1a2b3c4"},
 		"prune": {effect: func() (string, error) {
 			return actions.EffectApprovePrune(source(blocked(v1alpha1.ConditionPruneBlocked,
-				"revision main@1a2b3c4 no longer declares FleetMiniCluster/a, FleetMiniCluster/b (so many objects at once); nothing was deleted. If that is meant: kubectl")), "main@1a2b3c4")
+				"revision main@1a2b3c4 no longer declares FleetMiniCluster/a, FleetMiniCluster/b (so many objects at once); nothing was deleted. If that is meant: kubectl")), fullHash)
 		}, want: "deletes from the hub, and with their runs from all members, what Git does not declare any more: revision main@1a2b3c4 no longer declares FleetMiniCluster/a, FleetMiniCluster/b (so many objects at once)"},
 		"runs": {effect: func() (string, error) {
 			return actions.EffectApproveRuns(source(blocked(v1alpha1.ConditionRunsBlocked,
-				"revision main@1a2b3c4 would run 2 MiniClusters anew that have run before (a, b); these were not updated. If that is meant: kubectl")), "main@1a2b3c4")
+				"revision main@1a2b3c4 would run 2 MiniClusters anew that have run before (a, b); these were not updated. If that is meant: kubectl")), fullHash)
 		}, want: "applies what has run before and runs it anew: revision main@1a2b3c4 would run 2 MiniClusters anew that have run before (a, b)"},
 		"drain": {effect: plain(actions.EffectDrain(member(), live)),
 			want: "stops what runs on alpine (hpc/lammps (run 3f2a000000)), which starts from the beginning on another member where its placement allows that, and starts nothing new there"},

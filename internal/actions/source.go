@@ -63,41 +63,41 @@ func checkSync(s *v1alpha1.GitSource) error {
 	return nil
 }
 
-// ApprovePrune has a GitSource delete what the revision no longer declares. The revision is that which the person has
-// seen the question about: if another one is applied by now, nothing is approved.
-func ApprovePrune(ctx context.Context, c client.Client, key client.ObjectKey, revision string, o Options) (Source, error) {
-	return approve(ctx, c, key, revision, v1alpha1.ConditionPruneBlocked, v1alpha1.AnnotationApprovePrune, o)
+// ApprovePrune has a GitSource delete what the revision no longer declares. The commit, a full
+// hash, is that which the person has seen the question about: if another one is applied by now, nothing is approved.
+func ApprovePrune(ctx context.Context, c client.Client, key client.ObjectKey, commit string, o Options) (Source, error) {
+	return approve(ctx, c, key, commit, v1alpha1.ConditionPruneBlocked, v1alpha1.AnnotationApprovePrune, o)
 }
 
 // ApproveRuns has a GitSource apply what the revision would run anew, on the same terms.
-func ApproveRuns(ctx context.Context, c client.Client, key client.ObjectKey, revision string, o Options) (Source, error) {
-	return approve(ctx, c, key, revision, v1alpha1.ConditionRunsBlocked, v1alpha1.AnnotationApproveRuns, o)
+func ApproveRuns(ctx context.Context, c client.Client, key client.ObjectKey, commit string, o Options) (Source, error) {
+	return approve(ctx, c, key, commit, v1alpha1.ConditionRunsBlocked, v1alpha1.AnnotationApproveRuns, o)
 }
 
-func approve(ctx context.Context, c client.Client, key client.ObjectKey, revision, condition, annotation string, o Options) (Source, error) {
+func approve(ctx context.Context, c client.Client, key client.ObjectKey, commit, condition, annotation string, o Options) (Source, error) {
 	return editSource(ctx, c, key, o, func(s *v1alpha1.GitSource) (string, error) {
 		if err := notDeleting(s); err != nil {
 			return "", err
 		}
-		if s.Annotations[annotation] == revision && revision != "" {
+		if s.Annotations[annotation] == commit && commit != "" && commit == s.Status.Commit {
 			return "it was approved already", nil
 		}
-		if err := checkApproval(s, revision, condition); err != nil {
+		if err := checkApproval(s, commit, condition); err != nil {
 			return "", err
 		}
-		annotate(s, annotation, revision)
+		annotate(s, annotation, commit)
 		return "", nil
 	})
 }
 
-func checkApproval(s *v1alpha1.GitSource, revision, condition string) error {
+func checkApproval(s *v1alpha1.GitSource, commit, condition string) error {
 	if !meta.IsStatusConditionTrue(s.Status.Conditions, condition) {
 		return &Error{Kind: Invalid, Field: "status.conditions[" + condition + "]", Message: "is not True", Remedy: "nothing waits for approval"}
 	}
-	if revision == "" || revision != s.Status.Revision && revision != s.Status.Commit {
+	if commit == "" || commit != s.Status.Commit {
 		return &Error{
-			Kind: Conflict, Field: "revision", Message: fmt.Sprintf("%q is not what waits for approval, which is %s", revision, s.Status.Revision),
-			Remedy: "read what that one would do, and approve it if it is meant",
+			Kind: Conflict, Field: "revision", Message: fmt.Sprintf("%q is not what waits for approval, which is the commit %s", commit, s.Status.Commit),
+			Remedy: "read what that one would do, and approve it by its full hash if it is meant",
 		}
 	}
 	return nil

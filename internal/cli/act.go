@@ -114,5 +114,5 @@ func (e *environment) requestToken() string {
 }
 
 func revisionHint(program string, s *v1alpha1.GitSource, command string) string {
-	return fmt.Sprintf("%s source %s %s %s -n %s", program, command, s.Name, s.Status.Revision, s.Namespace)
+	return fmt.Sprintf("%s source %s %s %s -n %s", program, command, s.Name, s.Status.Commit, s.Namespace)
 }

@@ -60,7 +60,7 @@ func TestGolden(t *testing.T) {
 		"source list wide":   {scene{objects: fleet()}, []string{"source", "list", "-A", "-o", "wide"}},
 		"source get":         {scene{objects: fleet()}, []string{"source", "get", "fleet"}},
 		"approve prune, ask": {scene{objects: fleet()}, []string{"source", "approve-prune", "fleet"}},
-		"approve prune":      {scene{objects: fleet()}, []string{"source", "approve-prune", "fleet", "main@1a2b3c4"}},
+		"approve prune":      {scene{objects: fleet()}, []string{"source", "approve-prune", "fleet", fleetCommit}},
 		"rerun":              {scene{objects: fleet()}, []string{"rerun", "done"}},
 		"cancel dry":         {scene{objects: fleet()}, []string{"cancel", "lammps", "--dry-run"}},
 		"cancel":             {scene{objects: fleet()}, []string{"cancel", "lammps", "3f2a"}},
@@ -130,7 +130,7 @@ func TestErrors(t *testing.T) {
 		"source get, a wrong flag":   {none, []string{"source", "get", "x", "-A"}, 2, "unknown shorthand flag"},
 		"source list, forbidden":     {denied, []string{"source", "list"}, 1, denial},
 		"source list, a name":        {none, []string{"source", "list", "x"}, 2, "takes no argument"},
-		"approve another revision":   {hub, []string{"source", "approve-prune", "fleet", "main@0000000"}, 1, `GitSource hpc/fleet: revision: "main@0000000" is not what waits for approval, which is main@1a2b3c4`},
+		"approve another revision":   {hub, []string{"source", "approve-prune", "fleet", "main@0000000"}, 1, `GitSource hpc/fleet: revision: "main@0000000" is not what waits for approval, which is the commit ` + fleetCommit},
 		"approve what is not asked":  {hub, []string{"source", "approve-runs", "fleet"}, 1, "nothing waits for approval"},
 		"approve for the absent":     {none, []string{"source", "approve-runs", "none"}, 1, "GitSource hpc/none not found"},
 		"approve too much":           {none, []string{"source", "approve-runs", "a", "b", "c"}, 2, "takes no argument"},
@@ -210,7 +210,7 @@ func TestChanges(t *testing.T) {
 		"reconcile":          {[]string{"reconcile", "lammps", "--no-wait"}, &v1alpha1.GitSource{}, v1alpha1.AnnotationReconcileAt, "2026-05-04T12:00:00.000000000Z"},
 		"source reconcile":   {[]string{"source", "reconcile", "fleet", "--no-wait"}, &v1alpha1.GitSource{}, v1alpha1.AnnotationReconcileAt, "2026-05-04T12:00:00.000000000Z"},
 		"approve, ask":       {[]string{"source", "approve-prune", "fleet"}, &v1alpha1.GitSource{}, v1alpha1.AnnotationApprovePrune, ""},
-		"approve":            {[]string{"source", "approve-prune", "fleet", "main@1a2b3c4"}, &v1alpha1.GitSource{}, v1alpha1.AnnotationApprovePrune, "main@1a2b3c4"},
+		"approve":            {[]string{"source", "approve-prune", "fleet", fleetCommit}, &v1alpha1.GitSource{}, v1alpha1.AnnotationApprovePrune, fleetCommit},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

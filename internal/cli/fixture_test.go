@@ -32,6 +32,9 @@ import (
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
+// fleetCommit is the commit that the source fleet has applied.
+const fleetCommit = "1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d"
+
 func ago(d time.Duration) *metav1.Time { return &metav1.Time{Time: noon.Add(-d)} }
 
 // steer is text that must not reach a terminal as it is.
@@ -137,7 +140,7 @@ func source() *v1alpha1.GitSource {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "hpc", Name: "fleet", CreationTimestamp: *ago(24 * time.Hour)},
 		Spec:       v1alpha1.GitSourceSpec{URL: "https://git.example.org/hpc/fleet.git", Path: "production", Interval: metav1.Duration{Duration: time.Minute}},
 		Status: v1alpha1.GitSourceStatus{
-			Revision: "main@1a2b3c4", Commit: strings.Repeat("1a2b3c4d", 5), MiniClusters: 6, ProblemCount: 1,
+			Revision: "main@1a2b3c4", Commit: fleetCommit, MiniClusters: 6, ProblemCount: 1,
 			Conditions: []metav1.Condition{
 				condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonProblemsFound, "production/lammps.yaml:9: MiniCluster/lammps: spec.size: must be at least 1"),
 				condition(v1alpha1.ConditionPruneBlocked, metav1.ConditionTrue, v1alpha1.ReasonPruneBlocked,
@@ -145,7 +148,7 @@ func source() *v1alpha1.GitSource {
 			},
 			Problems: []v1alpha1.FileProblem{{Path: "production/lammps.yaml", Line: 9, Object: "MiniCluster/lammps", Field: "spec.size", Message: "must be at least 1" + steer}},
 			Commits: []v1alpha1.Commit{
-				{Hash: strings.Repeat("1a2b3c4d", 5), Revision: "main@1a2b3c4", Subject: "Raise the size " + steer, Author: "Ada", Time: ago(5 * time.Minute)},
+				{Hash: fleetCommit, Revision: "main@1a2b3c4", Subject: "Raise the size " + steer, Author: "Ada", Time: ago(5 * time.Minute)},
 				{Hash: strings.Repeat("0000000a", 5), Revision: "main@0000000", Subject: "Begin", Author: "Grace", Time: ago(time.Hour)},
 			},
 		},

@@ -253,7 +253,7 @@ func newSourceReconcile(env *environment) *cobra.Command {
 	return cmd
 }
 
-// approval is a command by which a person approves a revision.
+// approval is a command by which a person approves a commit.
 type approval struct {
 	name, short, condition string
 	effect                 func(*v1alpha1.GitSource, string) (string, error)
@@ -263,11 +263,11 @@ type approval struct {
 func newApproval(env *environment, a approval) *cobra.Command {
 	f := newActFlags(env)
 	cmd := &cobra.Command{
-		Use:   a.name + " NAME [REVISION]",
+		Use:   a.name + " NAME [COMMIT]",
 		Short: a.short,
-		Long: "Says what would be done, and with the revision that this is about, does it. Nothing is approved if another\n" +
-			"revision is applied by then.",
-		Example:           "  minifleet source " + a.name + " fleet\n  minifleet source " + a.name + " fleet main@1a2b3c4",
+		Long: "Says what would be done, and with the full hash of the commit that this is about, does it. Nothing is approved if\n" +
+			"another commit is applied by then.",
+		Example:           "  minifleet source " + a.name + " fleet\n  minifleet source " + a.name + " fleet 1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d",
 		Args:              counted(1, 2, "a GitSource"),
 		ValidArgsFunction: f.completeSources(),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -286,11 +286,11 @@ func (f *actFlags) approve(ctx context.Context, hub *hubClient, args []string, a
 	if err != nil {
 		return err
 	}
-	revision := source.Status.Revision
+	commit := source.Status.Commit
 	if len(args) > 1 {
-		revision = args[1]
+		commit = args[1]
 	}
-	effect, err := a.effect(source, revision)
+	effect, err := a.effect(source, commit)
 	if err != nil {
 		return err
 	}
@@ -301,7 +301,7 @@ func (f *actFlags) approve(ctx context.Context, hub *hubClient, args []string, a
 		return nil
 	}
 	f.announce(object, effect)
-	out, err := a.do(ctx, hub.client, client.ObjectKeyFromObject(source), revision, f.options())
+	out, err := a.do(ctx, hub.client, client.ObjectKeyFromObject(source), commit, f.options())
 	if err != nil {
 		return err
 	}

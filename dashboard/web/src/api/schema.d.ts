@@ -1144,7 +1144,7 @@ export interface components {
             reason: string;
         };
         Revision: {
-            /** @description REF@SHORTHASH that was looked at; a later one is not approved by it. */
+            /** @description Full hash of the commit that was looked at; another one is not approved by it. */
             revision: string;
         };
         Room: {

@@ -14,7 +14,7 @@ import { byRevision, filesOf, shownOf, type File } from "./source";
 import "../shared/shared.css";
 import "./sources.css";
 
-/** What an approval is about is the revision that its effect was told of, also when a later one is applied meanwhile. */
+/** What an approval is about is the commit, by its full hash, that its effect was told of, also when a later one is applied meanwhile. */
 const revisions = new WeakMap<Action, string>();
 
 /** SourceView is one repository: what waits for approval, what is wrong in it, and its revisions with what came of them. */
@@ -24,7 +24,7 @@ export default function SourceView({ params }: RouteProps) {
   const read = useResource(`source ${namespace}/${name}`, (signal) => data(client.GET("/api/v1/sources/{namespace}/{name}", { params: { path: { namespace, name } }, signal })), { affected: (change) => change.sources.some(same), cursor: (s) => s.cursor });
   const source = read.value.value;
   const failure = read.failure.value;
-  for (const action of source?.actions ?? []) if (source?.commit) revisions.set(action, source.commit.revision);
+  for (const action of source?.actions ?? []) if (source?.commit) revisions.set(action, source.commit.hash ?? "");
   return (
     <>
       <header class="view-head source-head">
