@@ -390,6 +390,7 @@ type repository struct {
 	w      *world
 	server *lab.GitServer
 	dir    string // of a clone
+	trust  []byte // the certificate of the server
 }
 
 func (w *world) newRepository(ctx context.Context) *repository {
@@ -399,7 +400,9 @@ func (w *world) newRepository(ctx context.Context) *repository {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(server.Stop)
 	Expect(server.CreateRepo("fleet")).To(Succeed())
-	r := &repository{w: w, server: server, dir: filepath.Join(dir, "clone")}
+	trust, err := server.StartTLS() // plain HTTP is refused where anything is allowed
+	Expect(err).NotTo(HaveOccurred())
+	r := &repository{w: w, server: server, dir: filepath.Join(dir, "clone"), trust: trust}
 	r.git(dir, "clone", "-q", server.URL("fleet"), r.dir)
 	Expect(hub.Create(ctx, &v1alpha1.Placement{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "all"},
@@ -437,8 +440,11 @@ func (r *repository) commit(files map[string]string) {
 func (r *repository) source(ctx context.Context, allow ...v1alpha1.Permission) func() *v1alpha1.GitSource {
 	GinkgoHelper()
 	s := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Namespace: r.w.name, Name: "fleet"}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.w.name, Name: "git"}, Data: map[string][]byte{v1alpha1.GitCAKey: r.trust}}
+	Expect(hub.Create(ctx, secret)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) error { return client.IgnoreNotFound(hub.Delete(ctx, secret)) })
 	s.Spec = v1alpha1.GitSourceSpec{
-		URL: r.server.URL("fleet"), Interval: metav1.Duration{Duration: time.Second}, Timeout: metav1.Duration{Duration: 10 * time.Second},
+		URL: r.server.TLSURL("fleet"), SecretRef: &v1alpha1.LocalReference{Name: "git"}, Interval: metav1.Duration{Duration: time.Second}, Timeout: metav1.Duration{Duration: 10 * time.Second},
 		DefaultPlacement: &v1alpha1.LocalReference{Name: "all"}, Allow: slices.Clone(allow),
 	}
 	Expect(hub.Create(ctx, s)).To(Succeed())

@@ -63,6 +63,8 @@ type Options struct {
 	Workers int
 	// FollowInterval is how often the hub's Secrets and ConfigMaps that live runs have copies of are read.
 	FollowInterval time.Duration
+	// Git says what GitSources may do.
+	Git GitOptions
 	// IntervalScale multiplies the intervals after which something is tried again or reported although nothing happens;
 	// 0 is 1. It is for tests that would otherwise wait for them. What somebody has set in an object stays as it is, and
 	// so do the margins that decisions rest on: timeouts of requests, how far caches may be behind, and by how much
@@ -74,6 +76,12 @@ type Options struct {
 	MemberLimitFactor float64
 	// Now is the clock.
 	Now func() time.Time
+}
+
+// GitOptions say what GitSources may do. The addresses of the hub's own Services are refused besides.
+type GitOptions struct {
+	Network  fetch.Network
+	Settings gitsource.Settings
 }
 
 // Manager runs all controllers. What else it has is for those who tell people of it; it is filled once this manager leads.
@@ -144,6 +152,8 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (*Manager, err
 	}
 	provider.SetHub(who)
 	m := &Manager{Manager: mgr, Members: provider, Queue: queue.New(), FleetID: who.FleetID()}
+	network := &o.Git.Network
+	network.Refused = slices.Concat(network.Refused, hubAddresses(ctx, local.GetAPIReader(), cfg.Host, local.GetLogger().WithName("gitsource")))
 	if err := setUpControllers(m, connections, who, o); err != nil {
 		return nil, err
 	}
@@ -258,7 +268,11 @@ func setUpControllers(mgr *Manager, connections *notifiers, who *identity.Identi
 	connections.notifyAll(local.GetClient())
 	who.OnChange(func() { connections.fleet.Notify(everyMember) })
 	sources := &gitsource.Reconciler{
-		Client: local.GetClient(), Fetcher: &fetch.Fetcher{Timeout: maxGitTimeout}, Recorder: recorder, Now: o.Now, Namespace: o.Namespace,
+		Client: local.GetClient(), Fetcher: &fetch.Fetcher{Timeout: maxGitTimeout, Network: o.Git.Network}, Recorder: recorder, Now: o.Now,
+		Namespace: o.Namespace, Settings: o.Git.Settings,
+		Accounts: &gitsource.Accounts{
+			Config: local.GetConfig(), Options: client.Options{Scheme: local.GetScheme(), Mapper: local.GetRESTMapper()},
+		},
 	}
 	if err := sources.SetUp(local); err != nil {
 		return fmt.Errorf("setting up the GitSource controller: %w", err)

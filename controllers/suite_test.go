@@ -91,7 +91,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		Name: "controller", Path: self,
 		Args: []string{"controller", "--kubeconfig", hubKubeconfig, "--namespace", managerNamespace, "--leader-elect=false",
 			"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--workers", "8", "--follow-interval", "2s",
-			"--interval-scale", "0.2"},
+			"--interval-scale", "0.2", "--git-allowed-cidrs", "127.0.0.0/8,::1/128"},
 		// Silence is noticed within 4 seconds, not 15.
 		Env:     []string{beMinifleet + "=1", "HTTP2_READ_IDLE_TIMEOUT_SECONDS=2", "HTTP2_PING_TIMEOUT_SECONDS=2"},
 		PidsDir: filepath.Join(workDir, "pids"), LogsDir: filepath.Join(workDir, "logs"),

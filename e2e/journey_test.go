@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/miniclustertest"
 )
 
@@ -110,12 +113,12 @@ var _ = Describe("From git push to runs", func() {
 		Eventually(func() string { return w.sourceReady(ctx).Reason }).Should(Equal("PruneBlocked"))
 		Consistently(func() bool { return w.fmc(ctx, "one").DeletionTimestamp == nil && w.fmc(ctx, "one").Name != "" }, 3*second).Should(BeTrue())
 
-		var revision string
+		var commit string
 		Eventually(func() string {
-			revision = w.kubectl("get", "gs", w.name, "-o", "jsonpath={.status.revision}")
+			commit = w.kubectl("get", "gs", w.name, "-o", "jsonpath={.status.commit}")
 			return w.sourceReady(ctx).Message
 		}).Should(ContainSubstring("minifleet.dev/approve-prune="))
-		w.kubectl("annotate", "gitsource", w.name, "minifleet.dev/approve-prune="+revision)
+		w.kubectl("annotate", "gitsource", w.name, "minifleet.dev/approve-prune="+commit)
 		Eventually(func() string { return w.fmc(ctx, "one").Name + w.fmc(ctx, "two").Name }).Should(BeEmpty())
 	})
 
@@ -160,7 +163,7 @@ func (w *world) runUnchanged(ctx context.Context, manifests []miniclustertest.Ma
 	}
 	w.commit("add manifests", files)
 	Eventually(w.ready).WithContext(ctx).WithArguments(ctx, privileged).Should(Equal("False PolicyDenied"))
-	w.kubectl("patch", "gitsource", w.name, "--type", "merge", "-p", `{"spec":{"allow":["Privileged"]}}`)
+	w.allowThroughTLS(ctx, "Privileged")
 	if fleet.Cluster("alpine").Owned() { // with the policy of config/member
 		Eventually(w.ready).WithContext(ctx).WithArguments(ctx, privileged).Should(Equal("False ApplyFailed"))
 		for member := range memberLabels {
@@ -176,14 +179,27 @@ func (w *world) runUnchanged(ctx context.Context, manifests []miniclustertest.Ma
 // does.
 func (w *world) allowPrivileged(ctx context.Context, member string) {
 	GinkgoHelper()
-	labels := map[string]string{"minifleet.dev/allow-privileged": "true"}
+	labels := map[string]string{
+		"minifleet.dev/allow-privileged": "true", v1alpha1.LabelPodSecurity: "privileged", v1alpha1.LabelHubNamespace: w.name,
+	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: labels}}
 	err := members[member].Create(ctx, namespace)
 	if apierrors.IsAlreadyExists(err) {
-		patch := []byte(`{"metadata":{"labels":{"minifleet.dev/allow-privileged":"true"}}}`)
+		patch, jsonErr := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+		Expect(jsonErr).NotTo(HaveOccurred())
 		err = members[member].Patch(ctx, namespace, client.RawPatch(types.MergePatchType, patch))
 	}
 	Expect(err).NotTo(HaveOccurred())
+}
+
+// allowThroughTLS has a source use a permission, and read its repository with TLS, without which that is refused.
+func (w *world) allowThroughTLS(ctx context.Context, permission string) {
+	GinkgoHelper()
+	Expect(hub.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "git-ca"}, Data: map[string][]byte{v1alpha1.GitCAKey: gitTrust},
+	})).To(Succeed())
+	w.kubectl("patch", "gitsource", w.name, "--type", "merge", "-p",
+		fmt.Sprintf(`{"spec":{"allow":[%q],"url":%q,"secretRef":{"name":"git-ca"}}}`, permission, git.TLSURL(w.name)))
 }
 
 // leftovers lists what members still have of a MiniCluster.

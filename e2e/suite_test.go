@@ -29,6 +29,7 @@ var (
 	hub        client.Client
 	members    = map[string]client.Client{}
 	git        *lab.GitServer
+	gitTrust   []byte // the certificate of git, with TLS
 	controller *lab.Process
 	// dashboardURL is where the controller serves the dashboard.
 	dashboardURL string
@@ -71,6 +72,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	git, err = lab.NewGitServer(filepath.Join(workDir, "repositories"))
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() error { return git.Stop() })
+	gitTrust, err = git.StartTLS()
+	Expect(err).NotTo(HaveOccurred())
 
 	hub = clientOf(fleet.Cluster("hub"))
 	root, err := lab.RepositoryRoot()
@@ -209,7 +212,8 @@ func startController(binary, kubeconfig string) {
 		Name: "controller", Path: binary,
 		Args: []string{"controller", "--kubeconfig", kubeconfig, "--namespace", managerNamespace,
 			"--leader-elect=false", "--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--log-level", "debug",
-			"--interval-scale", "0.2", "--dashboard-bind-address", address, "--dashboard-writes"},
+			"--interval-scale", "0.2", "--dashboard-bind-address", address, "--dashboard-writes",
+			"--git-allowed-cidrs", "127.0.0.0/8,::1/128"},
 		// Silence is noticed within 4 seconds, not 15.
 		Env:     []string{"HTTP2_READ_IDLE_TIMEOUT_SECONDS=2", "HTTP2_PING_TIMEOUT_SECONDS=2"},
 		PidsDir: filepath.Join(workDir, "pids"), LogsDir: filepath.Join(workDir, "logs"),

@@ -123,6 +123,10 @@ const (
 	ReasonDeletionPending = "DeletionPending"
 	ReasonRevisionApplied = "RevisionApplied"
 	ReasonSecretInvalid   = "SecretInvalid"
+	ReasonTimedOut        = "TimedOut"
+	ReasonWaitingForTurn  = "WaitingForTurn"
+	// ReasonImpersonationForbidden says that the hub may not act as the service account that a source names.
+	ReasonImpersonationForbidden = "ImpersonationForbidden"
 )
 
 // GetConditions returns the conditions of the status.

@@ -37,8 +37,8 @@ type GitRef struct {
 
 // GitSourceSpec says where manifests come from.
 type GitSourceSpec struct {
-	// URL of the repository, over HTTPS. Plain HTTP is accepted, but no credentials are sent over it,
-	// except to a loopback address.
+	// URL of the repository, over HTTPS. Plain HTTP is accepted where nothing is allowed (spec.allow, and the
+	// namespace's annotation minifleet.dev/allow), but no credentials are sent over it, except to a loopback address.
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:Pattern=`^https?://[^@]+$`
 	URL string `json:"url"`
@@ -63,7 +63,7 @@ type GitSourceSpec struct {
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	Interval metav1.Duration `json:"interval,omitempty"`
 
-	// Timeout of one fetch.
+	// Timeout of one reconciliation: from the first byte of the repository to the last object on the hub.
 	// +optional
 	// +kubebuilder:default="60s"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="timeout is at least 1s"
@@ -77,6 +77,14 @@ type GitSourceSpec struct {
 	// optionally `ca.crt`.
 	// +optional
 	SecretRef *LocalReference `json:"secretRef,omitempty"`
+
+	// ServiceAccountName names a service account of this namespace: what this source creates, updates and deletes on the
+	// hub is done as that account, so that its rights bound it. Without it, MiniFleet does it as itself, or as the
+	// account that --default-service-account names.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
 	// DefaultPlacement names the Placement of MiniClusters that carry no label minifleet.dev/placement.
 	// +optional

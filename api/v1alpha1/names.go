@@ -58,9 +58,9 @@ const (
 	// AnnotationSourceSuspend is the spec.suspend ("true" or "false") that Git declares for a FleetMiniCluster. Without
 	// it Git declares none, and what a person sets stays.
 	AnnotationSourceSuspend = "minifleet.dev/source-suspend"
-	// AnnotationApprovePrune on a GitSource holds the revision whose blocked prune a person approves.
+	// AnnotationApprovePrune on a GitSource holds the full hash of the commit whose blocked prune a person approves.
 	AnnotationApprovePrune = "minifleet.dev/approve-prune"
-	// AnnotationApproveRuns on a GitSource holds the revision whose many new runs a person approves.
+	// AnnotationApproveRuns on a GitSource holds the full hash of the commit whose many new runs a person approves.
 	AnnotationApproveRuns = "minifleet.dev/approve-runs"
 	// AnnotationReconcileAt on a GitSource asks to read the repository now; any new value is a new request.
 	AnnotationReconcileAt = "minifleet.dev/reconcile-at"

@@ -12,7 +12,7 @@ import (
 )
 
 // runsNeedApproval says whether an update would run too many MiniClusters anew to be done unasked: more than one, and
-// half or more of those of the source that are on the hub and in Git. It does not if the revision or commit is approved.
+// half or more of those of the source that are on the hub and in Git. It does not if the commit is approved.
 func runsNeedApproval(approved string, t *tree, anew, declared int) bool {
 	return anew > 1 && 2*anew >= declared && !isApproved(approved, t)
 }

@@ -101,8 +101,8 @@ func TestRunsNeedApproval(t *testing.T) {
 		"less than half":          {anew: 2, declared: 5},
 		"half":                    {anew: 2, declared: 4, want: true},
 		"all":                     {anew: 10, declared: 10, want: true},
-		"all, by revision":        {approved: "main@0123456", anew: 10, declared: 10},
-		"all, by commit":          {approved: "0123456789abcdef", anew: 10, declared: 10},
+		"all, by revision":        {approved: "main@0123456", anew: 10, declared: 10, want: true},
+		"all, by commit":          {approved: fullCommit, anew: 10, declared: 10},
 		"all, by another":         {approved: "main@fedcba9", anew: 10, declared: 10, want: true},
 		"all, with part of a ref": {approved: "main", anew: 10, declared: 10, want: true},
 	} {
@@ -131,7 +131,7 @@ func TestApplyAsksBeforeManyRunAnew(t *testing.T) {
 	}{
 		"one":             {commands: []string{"two", "one", "one"}, changed: []string{"Placement/p", idle, fmt.Sprintf(ran, 0), "FleetMiniCluster/new"}},
 		"all":             {commands: []string{"two", "two", "two"}, changed: []string{"Placement/p", idle, "FleetMiniCluster/new"}, blocked: []string{fmt.Sprintf(ran, 0), fmt.Sprintf(ran, 1), fmt.Sprintf(ran, 2)}},
-		"all, approved":   {commands: []string{"two", "two", "two"}, approved: "main@0123456", changed: []string{"Placement/p", idle, fmt.Sprintf(ran, 0), fmt.Sprintf(ran, 1), fmt.Sprintf(ran, 2), "FleetMiniCluster/new"}},
+		"all, approved":   {commands: []string{"two", "two", "two"}, approved: fullCommit, changed: []string{"Placement/p", idle, fmt.Sprintf(ran, 0), fmt.Sprintf(ran, 1), fmt.Sprintf(ran, 2), "FleetMiniCluster/new"}},
 		"all, taken back": {commands: []string{"one", "one", "one"}, changed: []string{"Placement/p", idle, "FleetMiniCluster/new"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestApplyAsksBeforeManyRunAnew(t *testing.T) {
 			}
 			source := newSource()
 			source.Annotations = map[string]string{v1alpha1.AnnotationApproveRuns: tc.approved}
-			got, err := r.apply(t.Context(), source, treeOf(objects(tc.commands...)...), have)
+			got, err := apply(t.Context(), r.Client, source, treeOf(objects(tc.commands...)...), have)
 			if err != nil {
 				t.Fatal(err)
 			}

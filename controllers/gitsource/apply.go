@@ -1,10 +1,12 @@
 package gitsource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +25,8 @@ type applied struct {
 	refused  []string // KIND/NAME of what could not be
 	deleting []string // KIND/NAME of what is created anew once the deletion of what had its name has ended
 	blocked  []string // KIND/NAME of what was not updated, since too many at once would run anew
+	// lacking says that an account lacked a right for some: what they were to replace has to stay.
+	lacking  bool
 	problems []v1alpha1.FileProblem
 }
 
@@ -35,16 +39,21 @@ type outcome struct {
 	deleting bool
 	// startsAnew says that it was not updated yet, since it has run and would run anew.
 	startsAnew bool
-	err        error
+	// lacking says that the refusal is about a right that an account lacks.
+	lacking bool
+	err     error
 }
 
 // apply creates and updates what Git declares, Placements first. What the hub refuses is a problem of its
 // file; it holds nothing else up.
-func (r *Reconciler) apply(ctx context.Context, source *v1alpha1.GitSource, t *tree, have hubObjects) (out applied, err error) {
+func apply(ctx context.Context, to client.Writer, source *v1alpha1.GitSource, t *tree, have hubObjects) (out applied, err error) {
 	var errs []error
 	for _, objects := range inOrder(t.parsed.Objects) {
-		outcomes := r.applyGroup(ctx, source, t, objects, have)
+		outcomes := applyGroup(ctx, to, source, t, objects, have)
 		errs = append(errs, out.add(objects, outcomes, t.inSync.versions)...)
+		if err := errors.Join(errs...); ctx.Err() != nil || cannotAct(err) != nil {
+			return out, cmp.Or(cannotAct(err), ctx.Err())
+		}
 	}
 	return out, errors.Join(errs...)
 }
@@ -64,8 +73,8 @@ func inOrder(objects []parse.Object) [2][]*parse.Object {
 
 // applyGroup applies first what starts no run anew, so that it is known how many would. Those follow unless they are so
 // many that a person has to approve it.
-func (r *Reconciler) applyGroup(ctx context.Context, source *v1alpha1.GitSource, t *tree, objects []*parse.Object, have hubObjects) []outcome {
-	outcomes := r.applyAll(ctx, source, t, objects, have, false)
+func applyGroup(ctx context.Context, to client.Writer, source *v1alpha1.GitSource, t *tree, objects []*parse.Object, have hubObjects) []outcome {
+	outcomes := applyAll(ctx, to, source, t, objects, have, false)
 	var waiting []*parse.Object
 	var at []int
 	for i := range outcomes {
@@ -77,21 +86,29 @@ func (r *Reconciler) applyGroup(ctx context.Context, source *v1alpha1.GitSource,
 	if runsNeedApproval(approved, t, len(waiting), countOnHub(objects, source.Name, have)) {
 		return outcomes
 	}
-	for i, result := range r.applyAll(ctx, source, t, waiting, have, true) {
+	for i, result := range applyAll(ctx, to, source, t, waiting, have, true) {
 		outcomes[at[i]] = result
 	}
 	return outcomes
 }
 
-// applyAll applies objects several at a time; those that would start runs anew, only if they may.
-func (r *Reconciler) applyAll(ctx context.Context, source *v1alpha1.GitSource, t *tree, objects []*parse.Object, have hubObjects, anew bool) []outcome {
+// applyAll applies objects several at a time; those that would start runs anew, only if they may. It ends early with the
+// context, and where no object can be written.
+func applyAll(ctx context.Context, to client.Writer, source *v1alpha1.GitSource, t *tree, objects []*parse.Object, have hubObjects, anew bool) []outcome {
 	outcomes := make([]outcome, len(objects))
 	slots := make(chan struct{}, concurrentWrites)
 	var wg sync.WaitGroup
+	var futile atomic.Bool
 	for i, o := range objects {
+		if ctx.Err() != nil || futile.Load() {
+			break
+		}
 		slots <- struct{}{}
 		wg.Go(func() {
-			outcomes[i] = r.applyOne(ctx, source, t, o, have, anew)
+			outcomes[i] = applyOne(ctx, to, source, t, o, have, anew)
+			if cannotAct(outcomes[i].err) != nil {
+				futile.Store(true)
+			}
 			<-slots
 		})
 	}
@@ -110,6 +127,7 @@ func (a *applied) add(objects []*parse.Object, outcomes []outcome, versions map[
 		case result.refusal != "":
 			a.refused = append(a.refused, key)
 			a.problems = append(a.problems, objectProblem(o, "", result.refusal))
+			a.lacking = a.lacking || result.lacking
 		case result.changed:
 			a.changed = append(a.changed, key)
 		case result.inSync != "":
@@ -124,7 +142,7 @@ func (a *applied) add(objects []*parse.Object, outcomes []outcome, versions map[
 }
 
 // applyOne is called for several objects at once: it changes nothing that they share.
-func (r *Reconciler) applyOne(ctx context.Context, source *v1alpha1.GitSource, t *tree, o *parse.Object, have hubObjects, anew bool) outcome {
+func applyOne(ctx context.Context, to client.Writer, source *v1alpha1.GitSource, t *tree, o *parse.Object, have hubObjects, anew bool) outcome {
 	key := objectKey(o.Kind, o.Name)
 	if h := have[key]; h != nil && t.inSync.versions[key] == h.GetResourceVersion() {
 		return outcome{} // compared before, and not touched since
@@ -133,9 +151,10 @@ func (r *Reconciler) applyOne(ctx context.Context, source *v1alpha1.GitSource, t
 	if refusal != "" {
 		return outcome{refusal: refusal}
 	}
-	result := r.write(ctx, source.Name, t.revision, want, have[key], anew)
-	if isRefusal(result.err) {
-		return outcome{refusal: result.err.Error()}
+	result := write(ctx, to, source.Name, t.revision, want, have[key], anew)
+	result.err = explained(result.err, source.Namespace)
+	if cannotAct(result.err) == nil && isRefusal(result.err) {
+		return outcome{refusal: result.err.Error(), lacking: isLacking(result.err)}
 	}
 	return result
 }
@@ -143,14 +162,14 @@ func (r *Reconciler) applyOne(ctx context.Context, source *v1alpha1.GitSource, t
 // isRefusal says whether an error is about the object, so that trying again does not help.
 func isRefusal(err error) bool {
 	var own *sourceError
-	return errors.As(err, &own) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+	return errors.As(err, &own) || isLacking(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
 // write creates or updates one object; one that would start a run anew, only if it may. What somebody else made stays
 // as it is.
-func (r *Reconciler) write(ctx context.Context, source, revision string, want, have client.Object, anew bool) outcome {
+func write(ctx context.Context, to client.Writer, source, revision string, want, have client.Object, anew bool) outcome {
 	if have == nil {
-		return r.create(ctx, revision, want)
+		return create(ctx, to, revision, want)
 	}
 	if !belongsTo(have, source) {
 		return outcome{err: notOurs(source, want, have)}
@@ -165,16 +184,16 @@ func (r *Reconciler) write(ctx context.Context, source, revision string, want, h
 	if !anew && wouldStartAnew(have, updated) {
 		return outcome{startsAnew: true}
 	}
-	err := r.Client.Update(ctx, updated)
+	err := to.Update(ctx, updated)
 	return outcome{changed: err == nil, err: err}
 }
 
-func (r *Reconciler) create(ctx context.Context, revision string, want client.Object) outcome {
+func create(ctx context.Context, to client.Writer, revision string, want client.Object) outcome {
 	want.GetAnnotations()[v1alpha1.AnnotationSourceRevision] = revision
 	if fmc, ok := want.(*v1alpha1.FleetMiniCluster); ok {
 		controllerutil.AddFinalizer(fmc, v1alpha1.Finalizer) // saves the FleetMiniCluster controller a write
 	}
-	err := r.Client.Create(ctx, want)
+	err := to.Create(ctx, want)
 	if apierrors.IsAlreadyExists(err) {
 		name := objectKey(kindOnHub(want), want.GetName())
 		err = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource(name).GroupResource(), want.GetName(), err)

@@ -35,9 +35,12 @@ func newSource() *v1alpha1.GitSource {
 	return &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Namespace: "hpc", Name: "fleet", Generation: 1}}
 }
 
+// fullCommit is the hash of the commit of treeOf.
+const fullCommit = "0123456789abcdef0123456789abcdef01234567"
+
 // treeOf is a tree that declares objects.
 func treeOf(objects ...parse.Object) *tree {
-	t := &tree{commit: "0123456789abcdef", revision: "main@0123456", parsed: parse.Result{Objects: objects}}
+	t := &tree{commit: fullCommit, revision: "main@0123456", parsed: parse.Result{Objects: objects}}
 	t.needs = needsOf(t.parsed.Objects)
 	t.inSync = t.inSync.forPlacement(nil)
 	return t
@@ -84,7 +87,6 @@ func (h *refusingHub) Create(_ context.Context, obj client.Object, _ ...client.C
 // Though several objects are written at a time, Placements come first, and what is reported is in the order of files.
 func TestApplyKeepsTheOrderOfFiles(t *testing.T) {
 	hub := &refusingHub{created: map[string]bool{}, refused: map[string]error{}}
-	r := &Reconciler{Client: hub}
 	var objects []parse.Object
 	var changed, problems, refused []string
 	const n = 10 * concurrentWrites
@@ -103,7 +105,7 @@ func TestApplyKeepsTheOrderOfFiles(t *testing.T) {
 		}
 		objects = append(objects, o)
 	}
-	got, err := r.apply(t.Context(), newSource(), treeOf(objects...), hubObjects{})
+	got, err := apply(t.Context(), hub, newSource(), treeOf(objects...), hubObjects{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,8 +131,7 @@ func TestApplyLeavesObjectsOfOthersAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			have := onHub("m", tc.owner, "m.yaml")
-			r := &Reconciler{Client: newHub(t, have)}
-			got, err := r.apply(t.Context(), newSource(), treeOf(o), hubOf(have))
+			got, err := apply(t.Context(), newHub(t, have), newSource(), treeOf(o), hubOf(have))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +176,7 @@ func TestApplyWritesWhatHasChangedOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := r.apply(t.Context(), source, tr, have)
+		out, err := apply(t.Context(), r.Client, source, tr, have)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +207,7 @@ func TestApplyNamesWhatIsStillBeingDeleted(t *testing.T) {
 	o := parse.Object{Kind: parse.KindFleetMiniCluster, Name: "m", Path: "m.yaml", FleetMiniCluster: &v1alpha1.FleetMiniCluster{}}
 	have := onHub("m", "fleet", "m.yaml")
 	have.DeletionTimestamp, have.Finalizers = &metav1.Time{Time: noon}, []string{v1alpha1.Finalizer}
-	got, err := (&Reconciler{Client: newHub(t, have)}).apply(t.Context(), newSource(), treeOf(o), hubOf(have))
+	got, err := apply(t.Context(), newHub(t, have), newSource(), treeOf(o), hubOf(have))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package gitsource
 
 import (
+	"container/list"
 	"context"
 	"fmt"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/controllers/internal/hubobjects"
+	"github.com/minifleet/minifleet/gitsource/budget"
 	"github.com/minifleet/minifleet/gitsource/fetch"
 	"github.com/minifleet/minifleet/gitsource/parse"
 )
@@ -25,6 +27,7 @@ type tree struct {
 	parsed           parse.Result
 	needs            []treeNeed // the objects that need permissions, in the order of their files
 	inSync           inSync
+	size             int64 // about what it takes in memory
 }
 
 // inSync has the hub objects (KIND/NAME) that were as a tree wants them, with the resource versions at which they
@@ -47,16 +50,20 @@ func (s inSync) forPlacement(placement *v1alpha1.LocalReference) inSync {
 }
 
 // newTree parses what was fetched. owners maps the source's hub objects to their files.
-func newTree(namespace string, fetched *fetch.Result, readWith string, owners map[string]string) *tree {
+func newTree(b *budget.Budget, namespace string, fetched *fetch.Result, readWith string, owners map[string]string) (*tree, error) {
+	parsed, err := parse.Within(b, fetched.Files, parse.Options{Namespace: namespace, Owners: owners})
+	if err != nil {
+		return nil, err
+	}
 	t := &tree{
-		commit: fetched.Commit, revision: fetched.Revision, about: fetched.About, readWith: readWith,
-		parsed: parse.Tree(fetched.Files, parse.Options{Namespace: namespace, Owners: owners}),
+		commit: fetched.Commit, revision: fetched.Revision, about: fetched.About, readWith: readWith, parsed: parsed,
+		size: b.Spent(budget.TextBytes) + bytesOfValue*b.Spent(budget.Values),
 	}
 	if fetched.PathMissing {
 		t.pathProblem = fetched.PathProblem
 	}
 	t.needs = needsOf(t.parsed.Objects)
-	return t
+	return t, nil
 }
 
 // fetch reads the commit that a source names, or returns the tree of the time before if that is the same commit.
@@ -69,18 +76,19 @@ func (r *Reconciler) fetch(ctx context.Context, source *v1alpha1.GitSource, owne
 	before := r.trees.get(key)
 	req, readWith := fetchRequest(&source.Spec, before)
 	req.Auth = auth
-	if timeout := source.Spec.Timeout.Duration; timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
-	}
+	req.Budget = budget.New(ctx, r.Settings.Limits, func(ctx context.Context) (func(), error) {
+		return r.reservations.take(ctx, source.Namespace)
+	})
+	defer req.Budget.Close()
 	result, err := r.Fetcher.Fetch(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	now := before
 	if !result.Unchanged {
-		now = newTree(source.Namespace, result, readWith, owners)
+		if now, err = newTree(req.Budget, source.Namespace, result, readWith, owners); err != nil {
+			return nil, err
+		}
 		r.trees.put(key, now)
 	}
 	now.inSync = now.inSync.forPlacement(source.Spec.DefaultPlacement)
@@ -127,30 +135,76 @@ func (r *Reconciler) auth(ctx context.Context, source *v1alpha1.GitSource) (*fet
 	}, nil
 }
 
+const (
+	// largeBytes is what a source may take that has a reservation.
+	largeBytes = budget.DefaultMaxMemoryBytes
+	// bytesOfValue is about what a value of a tree takes, besides its text.
+	bytesOfValue = 64
+	// maxTreeBytes is about how much the trees of all sources take that are remembered.
+	maxTreeBytes = 128 << 20
+)
+
 // treeCache remembers the last tree of each source, so that a reconciliation which finds the same commit needs no
-// more than the list of refs, and can still put back what was deleted on the hub.
+// more than the list of refs, and can still put back what was deleted on the hub. Where all of them would take too much,
+// those that were not used for longest are forgotten, and read again when they are needed.
 type treeCache struct {
 	mu    sync.Mutex
-	trees map[types.NamespacedName]*tree
+	trees map[types.NamespacedName]*list.Element // of *cachedTree
+	order list.List                              // used last first
+	size  int64
+	most  int64 // 0 is maxTreeBytes
+}
+
+type cachedTree struct {
+	key  types.NamespacedName
+	tree *tree
 }
 
 func (c *treeCache) get(key types.NamespacedName) *tree {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.trees[key]
+	e := c.trees[key]
+	if e == nil {
+		return nil
+	}
+	c.order.MoveToFront(e)
+	return valueOf(e).tree
 }
 
 func (c *treeCache) put(key types.NamespacedName, t *tree) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.remove(c.trees[key])
 	if c.trees == nil {
-		c.trees = map[types.NamespacedName]*tree{}
+		c.trees = map[types.NamespacedName]*list.Element{}
 	}
-	c.trees[key] = t
+	c.trees[key] = c.order.PushFront(&cachedTree{key, t})
+	c.size += t.size
+	most := c.most
+	if most == 0 {
+		most = maxTreeBytes
+	}
+	for c.size > most && c.order.Len() > 1 {
+		c.remove(c.order.Back())
+	}
 }
 
 func (c *treeCache) forget(key types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.trees, key)
+	c.remove(c.trees[key])
+}
+
+func (c *treeCache) remove(e *list.Element) {
+	if e == nil {
+		return
+	}
+	cached := valueOf(e)
+	c.order.Remove(e)
+	delete(c.trees, cached.key)
+	c.size -= cached.tree.size
+}
+
+func valueOf(e *list.Element) *cachedTree {
+	return e.Value.(*cachedTree) //nolint:forcetypeassert // nothing else is put into the list
 }

@@ -10,7 +10,6 @@ import (
 
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
-	"github.com/minifleet/minifleet/controllers/internal/allowance"
 	"github.com/minifleet/minifleet/gitsource/parse"
 	"github.com/minifleet/minifleet/internal/grant"
 	"github.com/minifleet/minifleet/internal/policy"
@@ -65,11 +64,7 @@ type declaration struct {
 // declare records in the status, before anything is applied, which MiniClusters of a source need permissions.
 // Those that are refused are applied nevertheless: it is the FleetMiniCluster that says on the hub why nothing
 // runs, and what is live of it goes on.
-func (r *Reconciler) declare(ctx context.Context, source *v1alpha1.GitSource, t *tree, have hubObjects) (declaration, error) {
-	namespace, err := allowance.OfNamespace(ctx, r.Client, source.Namespace)
-	if err != nil {
-		return declaration{}, err
-	}
+func (r *Reconciler) declare(ctx context.Context, source *v1alpha1.GitSource, namespace grant.Namespace, t *tree, have hubObjects) (declaration, error) {
 	d := declarationOf(source, namespace, t.needs, have)
 	now := d.beforeApply()
 	if equality.Semantic.DeepEqual(now, source.Status.Needs) {

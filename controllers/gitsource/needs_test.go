@@ -147,14 +147,14 @@ func TestDeclareRecordsNeedsBeforeAnythingIsApplied(t *testing.T) {
 		}
 		return &s
 	}
-	if _, err := r.declare(t.Context(), source, treeOf(privileged(2)...), nil); err != nil {
+	if _, err := r.declare(t.Context(), source, grant.Namespace{Name: "hpc"}, treeOf(privileged(2)...), nil); err != nil {
 		t.Fatal(err)
 	}
 	first := stored()
 	if len(first.Status.Needs) != 2 {
 		t.Errorf("the status lists %v", first.Status.Needs)
 	}
-	if _, err := r.declare(t.Context(), source, treeOf(privileged(2)...), nil); err != nil {
+	if _, err := r.declare(t.Context(), source, grant.Namespace{Name: "hpc"}, treeOf(privileged(2)...), nil); err != nil {
 		t.Fatal(err)
 	}
 	if again := stored(); again.ResourceVersion != first.ResourceVersion {

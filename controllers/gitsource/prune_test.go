@@ -3,6 +3,7 @@ package gitsource
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,10 +68,12 @@ func TestNeedsApproval(t *testing.T) {
 		"most":                           {undeclared: 3, declared: 1, want: true},
 		"the last one":                   {undeclared: 1, want: true},
 		"the path has disappeared":       {undeclared: 1, declared: 9, pathProblem: "there is no directory x", want: true},
-		"all, by revision":               {undeclared: 3, approved: "main@0123456"},
-		"all, by commit":                 {undeclared: 3, approved: "0123456789abcdef"},
-		"all, by another revision":       {undeclared: 3, approved: "main@fedcba9", want: true},
-		"the path, by revision":          {undeclared: 3, approved: "main@0123456", pathProblem: "there is no directory x"},
+		"all, by revision":               {undeclared: 3, approved: "main@0123456", want: true},
+		"all, by commit":                 {undeclared: 3, approved: fullCommit},
+		"all, by part of the commit":     {undeclared: 3, approved: fullCommit[:39], want: true},
+		"all, by the commit in capitals": {undeclared: 3, approved: strings.ToUpper(fullCommit), want: true},
+		"all, by another commit":         {undeclared: 3, approved: strings.Repeat("f", 40), want: true},
+		"the path, by commit":            {undeclared: 3, approved: fullCommit, pathProblem: "there is no directory x"},
 		"all, with an empty approval":    {undeclared: 3, approved: "", want: true},
 		"all, with part of the revision": {undeclared: 3, approved: "main", want: true},
 	} {
@@ -125,7 +128,7 @@ func TestPrune(t *testing.T) {
 			hub := &deletions{failing: tc.failing}
 			source := newSource()
 			source.Spec.Prune = tc.prune
-			got, err := (&Reconciler{Client: hub}).prune(t.Context(), source, treeOf(named(tc.declared...)...), have, nil)
+			got, err := prune(t.Context(), hub, source, treeOf(named(tc.declared...)...), have, applied{})
 			if (err != nil) != tc.fails {
 				t.Fatal(err)
 			}
@@ -145,7 +148,7 @@ func TestPruneKeepsPlacementsOfWhatWaits(t *testing.T) {
 	have := hubOf(a, b)
 	have["Placement/used"], have["Placement/unused"] = placement("used"), placement("unused")
 	hub := &deletions{}
-	got, err := (&Reconciler{Client: hub}).prune(t.Context(), newSource(), treeOf(named("a", "b")...), have, []string{"FleetMiniCluster/a"})
+	got, err := prune(t.Context(), hub, newSource(), treeOf(named("a", "b")...), have, applied{blocked: []string{"FleetMiniCluster/a"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,9 @@
 // the GitSource's status.
 //
 //	fetch.go    credentials and a commit -> a tree: what the commit declares
+//	turns.go    which source may be reconciled now, and which may take much memory
 //	needs.go    tree + namespace -> what the source declares that needs permissions, recorded before it is applied
+//	account.go  as whom a source writes, and what it lacks
 //	apply.go    tree + hub -> created and updated objects
 //	anew.go     one object before and after -> would it run anew; and those that wait for approval, if they are many
 //	desired.go  one object in Git -> the object on the hub, and that merged with what is there
@@ -14,6 +16,8 @@ package gitsource
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/jitter"
@@ -34,7 +38,9 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/controllers/internal/allowance"
 	"github.com/minifleet/minifleet/controllers/internal/retry"
+	"github.com/minifleet/minifleet/gitsource/budget"
 	"github.com/minifleet/minifleet/gitsource/fetch"
+	"github.com/minifleet/minifleet/internal/grant"
 )
 
 // +kubebuilder:rbac:groups=minifleet.dev,resources=gitsources,verbs=get;list;watch
@@ -48,8 +54,8 @@ const (
 	intervalJitter = 0.1
 	// bindingInterval is how often it is tried again to read a Secret without the right to.
 	bindingInterval = 10 * time.Second
-	// concurrentSources is how many sources are reconciled at once.
-	concurrentSources = 8
+	// defaultTimeout is that of a source that names none.
+	defaultTimeout = time.Minute
 )
 
 // Reconciler keeps the hub's objects as Git repositories declare them.
@@ -60,12 +66,31 @@ type Reconciler struct {
 	Now      func() time.Time
 	// Namespace is the manager's own.
 	Namespace string
+	// Accounts write for sources that name a service account; nil writes everything as Client.
+	Accounts *Accounts
+	// Settings are those of the administrator.
+	Settings Settings
 
-	trees treeCache
+	trees        treeCache
+	turns        turns
+	reservations reservations
+}
+
+// Settings bound what sources may do. Their zero value has the defaults.
+type Settings struct {
+	// PerNamespace is how many sources of one namespace are reconciled at once; 0 is DefaultPerNamespace.
+	PerNamespace int
+	// Large is how many sources at once may take more memory than budget.SmallBytes; 0 is DefaultLarge.
+	Large int
+	// DefaultServiceAccount is that of sources which name none; without it, these write as the hub itself.
+	DefaultServiceAccount string
+	// Limits are those of one repository.
+	Limits budget.Limits
 }
 
 // SetUp registers the controller with a manager of the hub.
 func (r *Reconciler) SetUp(mgr manager.Manager) error {
+	r.turns.perNamespace, r.reservations.most = r.Settings.PerNamespace, r.Settings.Large
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("gitsource").
 		// An annotation, whichever it is, has the repository fetched at once.
@@ -109,6 +134,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Client.Get(ctx, req.NamespacedName, source); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.trees.forget(req.NamespacedName)
+			r.turns.forget(req.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -118,6 +144,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if source.Spec.Suspend {
 		return retry.OnConflict(r.reportSuspended(ctx, source))
 	}
+	end, again := r.turns.take(req.NamespacedName)
+	if end == nil {
+		if err := r.reportWaiting(ctx, source); err != nil {
+			return retry.OnConflict(err)
+		}
+		return reconcile.Result{RequeueAfter: spread(again)}, nil
+	}
+	defer end()
 	done, err := r.sync(ctx, source)
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
@@ -156,23 +190,73 @@ type progress struct {
 	pruned   pruned
 }
 
-// sync fetches, applies and prunes. After an error, everything that was applied before stays.
-func (r *Reconciler) sync(ctx context.Context, source *v1alpha1.GitSource) (done progress, err error) {
+// sync fetches, applies and prunes, all within spec.timeout. After an error, everything that was applied before stays.
+func (r *Reconciler) sync(ctx context.Context, source *v1alpha1.GitSource) (progress, error) {
+	timeout := source.Spec.Timeout.Duration
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	done, err := r.syncWithin(limited, source)
+	if err != nil && ctx.Err() == nil && errors.Is(limited.Err(), context.DeadlineExceeded) && !isSourceError(err) {
+		err = timedOut(timeout, done)
+	}
+	return done, err
+}
+
+// timedOut says how far a reconciliation has got.
+func timedOut(timeout time.Duration, done progress) error {
+	const remedy = "it goes on at the next interval; spec.timeout may be longer"
+	if done.tree == nil {
+		return &sourceError{v1alpha1.ReasonTimedOut, fmt.Sprintf("reading the repository took longer than the %s of spec.timeout; %s", timeout, remedy)}
+	}
+	return &sourceError{v1alpha1.ReasonTimedOut, fmt.Sprintf("applying revision %s took longer than the %s of spec.timeout, and %d of its %d objects were written in that time; %s",
+		done.tree.revision, timeout, len(done.applied.changed), len(done.tree.parsed.Objects), remedy)}
+}
+
+func (r *Reconciler) syncWithin(ctx context.Context, source *v1alpha1.GitSource) (done progress, err error) {
 	have, err := r.readHub(ctx, source.Namespace)
 	if err != nil {
+		return done, err
+	}
+	namespace, err := allowance.OfNamespace(ctx, r.Client, source.Namespace)
+	if err != nil {
+		return done, err
+	}
+	if err := checkEncrypted(source, namespace); err != nil {
 		return done, err
 	}
 	if done.tree, err = r.fetch(ctx, source, have.filesOf(source.Name)); err != nil {
 		return done, err
 	}
-	if done.declared, err = r.declare(ctx, source, done.tree, have); err != nil {
+	if done.declared, err = r.declare(ctx, source, namespace, done.tree, have); err != nil {
 		return done, err
 	}
-	if done.applied, err = r.apply(ctx, source, done.tree, have); err != nil {
+	to, err := r.writer(source)
+	if err != nil {
 		return done, err
 	}
-	done.pruned, err = r.prune(ctx, source, done.tree, have, done.applied.blocked)
+	if done.applied, err = apply(ctx, to, source, done.tree, have); err != nil {
+		return done, err
+	}
+	done.pruned, err = prune(ctx, to, source, done.tree, have, done.applied)
 	return done, err
+}
+
+// checkEncrypted refuses http:// where something is allowed: whoever is on the way could have it use that.
+func checkEncrypted(source *v1alpha1.GitSource, namespace grant.Namespace) error {
+	if !strings.HasPrefix(strings.ToLower(source.Spec.URL), "http://") {
+		return nil
+	}
+	const refused = "spec.url: http:// is refused where dangerous fields are allowed, since whoever is on the way could declare what he likes: use https://, or "
+	switch {
+	case len(source.Spec.Allow) > 0:
+		return &sourceError{fetch.ReasonURLRefused, refused + "remove spec.allow"}
+	case len(namespace.Permissions) > 0:
+		return &sourceError{fetch.ReasonURLRefused, fmt.Sprintf(refused+"a namespace without the annotation %s", v1alpha1.AnnotationAllow)}
+	}
+	return nil
 }
 
 // sourceError is a failure that is reported in the source's conditions, and tried again at its interval.
@@ -184,5 +268,6 @@ func (e *sourceError) Error() string { return e.message }
 func isSourceError(err error) bool {
 	var own *sourceError
 	var fetching *fetch.Error
-	return errors.As(err, &own) || errors.As(err, &fetching)
+	var exceeded *budget.Exceeded
+	return errors.As(err, &own) || errors.As(err, &fetching) || errors.As(err, &exceeded)
 }

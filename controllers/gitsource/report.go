@@ -14,6 +14,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/controllers/internal/condition"
+	"github.com/minifleet/minifleet/gitsource/budget"
 	"github.com/minifleet/minifleet/gitsource/fetch"
 	"github.com/minifleet/minifleet/gitsource/parse"
 	"github.com/minifleet/minifleet/internal/sanitize"
@@ -55,6 +56,17 @@ func (r *Reconciler) reportSuspended(ctx context.Context, source *v1alpha1.GitSo
 		r.Recorder.Eventf(source, nil, corev1.EventTypeNormal, v1alpha1.ReasonSuspended, "Sync", "%s", sanitize.Text("suspended"+waits, sanitize.MaxNote))
 	}
 	return nil
+}
+
+// reportWaiting says of a source that was never reconciled why it is not yet. Others keep what their last reconciliation
+// said.
+func (r *Reconciler) reportWaiting(ctx context.Context, source *v1alpha1.GitSource) error {
+	if conditions.Get(source, v1alpha1.ConditionReady) != nil {
+		return nil
+	}
+	condition.Set(source, r.Now(), conditions.UnknownCondition(v1alpha1.ConditionReady, v1alpha1.ReasonWaitingForTurn, "%s",
+		fmt.Sprintf("waits for other sources of namespace %s, of which only so many are read at once (--git-sources-per-namespace)", source.Namespace)))
+	return r.Client.Status().Update(ctx, source)
 }
 
 // unanswered says that somebody has asked to read the repository of a source that is suspended.
@@ -164,7 +176,7 @@ func pruneQuestion(source *v1alpha1.GitSource, done progress) string {
 		why = done.tree.pathProblem
 	}
 	return fmt.Sprintf("revision %s no longer declares %s (%s); nothing was deleted. %s",
-		done.tree.revision, sanitize.Names(done.pruned.blocked, maxNames), why, approve(source, v1alpha1.AnnotationApprovePrune, done.tree.revision))
+		done.tree.revision, sanitize.Names(done.pruned.blocked, maxNames), why, approve(source, v1alpha1.AnnotationApprovePrune, done.tree.commit))
 }
 
 func runsQuestion(source *v1alpha1.GitSource, done progress) string {
@@ -173,13 +185,20 @@ func runsQuestion(source *v1alpha1.GitSource, done progress) string {
 		return ""
 	}
 	return fmt.Sprintf("revision %s would run %d MiniClusters anew that have run before (%s); these were not updated. %s",
-		done.tree.revision, len(blocked), sanitize.Names(blocked, maxNames), approve(source, v1alpha1.AnnotationApproveRuns, done.tree.revision))
+		done.tree.revision, len(blocked), sanitize.Names(blocked, maxNames), approve(source, v1alpha1.AnnotationApproveRuns, done.tree.commit))
 }
 
-// approve says how to approve a revision.
-func approve(source *v1alpha1.GitSource, annotation, revision string) string {
-	return fmt.Sprintf("If that is meant: kubectl -n %s annotate --overwrite gitsource %s %s=%s", source.Namespace, source.Name, annotation, revision)
+// approve says how to approve a commit, and that a value which is no full hash approves none. The command is at the end.
+func approve(source *v1alpha1.GitSource, annotation, commit string) string {
+	bad := ""
+	if value := source.Annotations[annotation]; value != "" && !isFullHash(value) {
+		bad = fmt.Sprintf("The annotation %s is %q, which approves nothing: it has to be the full hash of the commit. ", annotation, sanitize.Text(value, maxApproval))
+	}
+	return fmt.Sprintf("%sIf that is meant: kubectl -n %s annotate --overwrite gitsource %s %s=%s", bad, source.Namespace, source.Name, annotation, commit)
 }
+
+// maxApproval is how much is shown of a value that approves nothing, in bytes.
+const maxApproval = 80
 
 // problemsMessage is about the first problem, of which there is one. What is still being deleted is not applied either.
 func problemsMessage(problems []v1alpha1.FileProblem, revision string, deleting []string) string {
@@ -217,7 +236,7 @@ func problemsOf(done progress) (problems, warnings []v1alpha1.FileProblem) {
 		}
 		problems = append(problems, found)
 	}
-	return append(problems, done.applied.problems...), warnings
+	return slices.Concat(problems, done.applied.problems, done.pruned.problems), warnings
 }
 
 func objectProblem(o *parse.Object, field, message string) v1alpha1.FileProblem {
@@ -276,11 +295,14 @@ func newTroubles(source, before *v1alpha1.GitSource) []metav1.Condition {
 func reasonOf(err error) string {
 	var own *sourceError
 	var fetching *fetch.Error
+	var exceeded *budget.Exceeded
 	switch {
 	case errors.As(err, &own):
 		return own.reason
 	case errors.As(err, &fetching):
 		return fetching.Reason
+	case errors.As(err, &exceeded):
+		return fetch.ReasonLimitExceeded
 	default:
 		return v1alpha1.ReasonApplyFailed
 	}

@@ -52,13 +52,13 @@ var outcomes = map[string]struct {
 		done:  with(applies("a"), func(p *progress) { p.pruned.blocked = []string{"FleetMiniCluster/b", "FleetMiniCluster/c"} }),
 		ready: "False PruneBlocked",
 		message: "revision main@0123456 no longer declares FleetMiniCluster/b, FleetMiniCluster/c (so many objects at once); nothing was deleted. " +
-			"If that is meant: kubectl -n hpc annotate --overwrite gitsource fleet minifleet.dev/approve-prune=main@0123456",
+			"If that is meant: kubectl -n hpc annotate --overwrite gitsource fleet minifleet.dev/approve-prune=" + fullCommit,
 	},
 	"runs that wait for approval": {
 		done:  with(applies("a", "b"), func(p *progress) { p.applied.blocked = []string{"FleetMiniCluster/a", "FleetMiniCluster/b"} }),
 		ready: "False RunsBlocked",
 		message: "revision main@0123456 would run 2 MiniClusters anew that have run before (FleetMiniCluster/a, FleetMiniCluster/b); these were not updated. " +
-			"If that is meant: kubectl -n hpc annotate --overwrite gitsource fleet minifleet.dev/approve-runs=main@0123456",
+			"If that is meant: kubectl -n hpc annotate --overwrite gitsource fleet minifleet.dev/approve-runs=" + fullCommit,
 	},
 	"a prune and runs that wait for approval": {
 		done: with(applies("a", "b"), func(p *progress) {
@@ -66,7 +66,7 @@ var outcomes = map[string]struct {
 		}),
 		ready: "False PruneBlocked",
 		message: "revision main@0123456 no longer declares FleetMiniCluster/b, FleetMiniCluster/c (so many objects at once); nothing was deleted. " +
-			"If that is meant: kubectl -n hpc annotate --overwrite gitsource fleet minifleet.dev/approve-prune=main@0123456",
+			"If that is meant: kubectl -n hpc annotate --overwrite gitsource fleet minifleet.dev/approve-prune=" + fullCommit,
 	},
 	"one that is still being deleted": {
 		done:    with(applies("a", "b"), func(p *progress) { p.applied.deleting = []string{"FleetMiniCluster/a"} }),

@@ -273,7 +273,8 @@ func (f *fleet) startHub(election bool) error {
 	p := &lab.Process{
 		Name: name, Path: f.binary,
 		Args: []string{"controller", "--kubeconfig", config, "--namespace", managerNamespace, fmt.Sprintf("--leader-elect=%t", election),
-			"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--log-level", "debug"},
+			"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--log-level", "debug",
+			"--git-allowed-cidrs", "127.0.0.0/8,::1/128"},
 		PidsDir: filepath.Join(f.dir, "pids"), LogsDir: filepath.Join(f.dir, "logs"),
 	}
 	f.hubs = append(f.hubs, &minifleet{p, proxy, gateway, !election})

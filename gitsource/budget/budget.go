@@ -183,6 +183,14 @@ func (b *Budget) Spend(kind Kind, n int64, path string) error {
 	return b.ctx.Err()
 }
 
+// Spent returns how much of a kind was spent.
+func (b *Budget) Spent(kind Kind) int64 {
+	if b == nil {
+		return 0
+	}
+	return b.spent[kind]
+}
+
 // Left returns how much of a kind there is.
 func (b *Budget) Left(kind Kind) int64 {
 	if b == nil {

@@ -98,7 +98,8 @@ func (f *fleet) start(ctx context.Context, root string) error {
 	f.controller = &lab.Process{
 		Name: "controller", Path: f.options.binary,
 		Args: []string{"controller", "--kubeconfig", f.lab.Cluster(hubName).KubeconfigPath(), "--namespace", systemNamespace,
-			"--leader-elect=false", "--metrics-bind-address", address, "--health-probe-bind-address", "0"},
+			"--leader-elect=false", "--metrics-bind-address", address, "--health-probe-bind-address", "0",
+			"--git-allowed-cidrs", "127.0.0.0/8,::1/128", "--git-max-objects", "100000"},
 		PidsDir: filepath.Join(f.dir, "pids"), LogsDir: filepath.Join(f.dir, "logs"),
 	}
 	if err := f.controller.Start(); err != nil {

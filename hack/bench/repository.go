@@ -67,7 +67,7 @@ func (f *fleet) newRepository(ctx context.Context, name string) (*repository, er
 	source := &v1alpha1.GitSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleetNamespace, Name: name},
 		Spec: v1alpha1.GitSourceSpec{
-			URL: f.git.URL(name), Interval: metav1.Duration{Duration: time.Hour}, Timeout: metav1.Duration{Duration: time.Minute},
+			URL: f.git.URL(name), Interval: metav1.Duration{Duration: time.Hour}, Timeout: metav1.Duration{Duration: 10 * time.Minute},
 			DefaultPlacement: &v1alpha1.LocalReference{Name: placementName},
 		},
 	}

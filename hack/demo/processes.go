@@ -46,7 +46,8 @@ func startController(ctx context.Context, at layout) (p *lab.Process, dashboard 
 	p = process(at, supervisorName, self, superviseCommand, controllerName, at.bin("minifleet"), "controller",
 		"--kubeconfig", at.hub(), "--namespace", systemNamespace,
 		"--metrics-bind-address", addresses[0], "--health-probe-bind-address", addresses[1],
-		"--dashboard-bind-address", addresses[2], "--dashboard-writes")
+		"--dashboard-bind-address", addresses[2], "--dashboard-writes",
+		"--git-allowed-cidrs", "127.0.0.0/8,::1/128")
 	if err := start(p); err != nil {
 		return nil, "", err
 	}

@@ -34,6 +34,7 @@ type controllerFlags struct {
 	development          bool
 	options              controllers.Options
 	dashboard            servingFlags
+	git                  gitFlags
 }
 
 func newController() *cobra.Command {
@@ -62,6 +63,7 @@ func newController() *cobra.Command {
 	flags.Float64Var(&f.options.IntervalScale, "interval-scale", 1, "factor for the intervals between attempts; for tests")
 	_ = flags.MarkHidden("interval-scale") // fails for unknown names only
 	flags.Float64Var(&f.options.MemberLimitFactor, "member-limit-factor", 1, "factor for what a member may answer before it is quarantined, from 1 to 100 (docs/members.md)")
+	f.git.add(flags)
 	f.dashboard.add(flags)
 	flags.StringVar(&f.logLevel, "log-level", "info", "one of debug, info, error")
 	flags.BoolVar(&f.development, "log-text", false, "log lines for people instead of JSON")
@@ -90,6 +92,11 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	if f.options.MemberLimitFactor < 1 || f.options.MemberLimitFactor > 100 {
 		return invalid{fmt.Errorf("--member-limit-factor must be from 1 to 100")}
 	}
+	git, err := f.git.options()
+	if err != nil {
+		return invalid{err}
+	}
+	f.options.Git = git
 	if err := f.dashboard.check(); err != nil {
 		return err
 	}
