@@ -83,7 +83,7 @@ func explained(err error, namespace string) error {
 		return err // a quota, or an admission policy
 	}
 	user, verb, resource := m[1], m[2], m[3]
-	if verb == "impersonate" {
+	if strings.HasPrefix(verb, "impersonate") { // or impersonate:serviceaccount, since Kubernetes 1.35
 		return &sourceError{v1alpha1.ReasonImpersonationForbidden, fmt.Sprintf(
 			"spec.serviceAccountName: the hub may not act as a service account of namespace %s, so nothing was applied, and nothing is deleted: "+
 				"kubectl -n %s create rolebinding minifleet-impersonator --clusterrole=minifleet-impersonator %s",

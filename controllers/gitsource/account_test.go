@@ -108,8 +108,15 @@ func TestAnAccountThatLacksRights(t *testing.T) {
 
 // Where the hub may not act as an account, nothing is written, and that is said once.
 func TestAnAccountThatTheHubMayNotActAs(t *testing.T) {
+	for _, verb := range []string{"impersonate", "impersonate:serviceaccount", "impersonate-on:serviceaccount:create"} {
+		t.Run(verb, func(t *testing.T) { testMayNotActAs(t, verb) })
+	}
+}
+
+func testMayNotActAs(t *testing.T, verb string) {
+	t.Helper()
 	err := apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, "tenant",
-		fmt.Errorf(`User "system:serviceaccount:minifleet-system:minifleet-controller-manager" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "hpc"`))
+		fmt.Errorf(`User "system:serviceaccount:minifleet-system:minifleet-controller-manager" cannot %s resource "serviceaccounts" in API group "" in the namespace "hpc"`, verb))
 	hub := &confinedHub{denied: map[string]error{"create": err, "update": err, "delete": err}}
 	var objects []parse.Object
 	for i := range 1000 {

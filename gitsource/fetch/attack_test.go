@@ -454,3 +454,40 @@ func TestMemoryIsReserved(t *testing.T) {
 	_, err := (&fetch.Fetcher{}).Fetch(t.Context(), fetch.Request{URL: url, Budget: b})
 	wantReason(t, err, fetch.ReasonWaitingForMemory)
 }
+
+// Text of a server is shown on one line, without what could steer a terminal, and cut.
+func TestTextOfAServerIsSafeToShow(t *testing.T) {
+	const steer = "\x1b[2J\u202e"
+	p := newPackFile()
+	p.commit(p.tree())
+	pack := func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, pktLine("NAK\n"))
+		_, _ = w.Write(p.bytes())
+	}
+	branch := "refs/heads/" + steer + strings.Repeat("b", 500)
+	refs := func(capabilities string) func(io.Writer) {
+		return func(w io.Writer) {
+			fmt.Fprint(w, pktLine(fmt.Sprintf("%x HEAD\x00%s agent=test\n", p.head, capabilities)), pktLine(fmt.Sprintf("%x %s\n", p.head, branch)))
+		}
+	}
+	var texts []string
+	res, err := (&fetch.Fetcher{}).Fetch(t.Context(), fetch.Request{URL: serveGit(t, refs("symref=HEAD:"+branch), pack)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts = append(texts, res.Revision)
+	for _, answer := range []string{pktLine("ERR " + steer), pktLine("NAK\n") + pktLine("\x03"+steer+strings.Repeat("e", 5000)), steer} {
+		_, err := (&fetch.Fetcher{}).Fetch(t.Context(), fetch.Request{URL: serveGit(t, refs("side-band-64k"), func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })})
+		if err == nil {
+			t.Fatalf("%q is a pack", answer)
+		}
+		texts = append(texts, err.Error())
+	}
+	_, err = (&fetch.Fetcher{}).Fetch(t.Context(), fetch.Request{URL: serveGit(t, func(w io.Writer) { fmt.Fprint(w, pktLine("ERR "+steer)) }, pack)})
+	texts = append(texts, fmt.Sprint(err))
+	for _, text := range texts {
+		if strings.ContainsAny(text, "\x1b\u202e\n") || len(text) > 600 {
+			t.Errorf("%q", text)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package fetch
 import (
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/go-git/go-git/v5/plumbing"
@@ -33,7 +35,24 @@ func (t target) revision() string {
 	if t.short == "" {
 		return sha
 	}
-	return t.short + "@" + sha
+	return shownName(t.short) + "@" + sha
+}
+
+// maxNameRunes is how much of a name is shown.
+const maxNameRunes = 100
+
+// shownName is a name of the repository, of which the server may say anything, as it is safe to show.
+func shownName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) || unicode.IsSpace(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, name)
+	if runes := []rune(name); len(runes) > maxNameRunes {
+		return string(runes[:maxNameRunes]) + "…"
+	}
+	return name
 }
 
 // checkRef refuses what no server needs to be asked for.

@@ -154,7 +154,8 @@ func (w *walker) each(folder plumbing.Hash, at string, f func(e treeEntry, name 
 		return err
 	}
 	if !ok && folder != plumbing.ComputeHash(plumbing.TreeObject, nil) { // the empty tree need not be sent
-		return errBadObject
+		return fail(ReasonLimitExceeded, fmt.Sprintf(
+			"the folder at %s cannot be read: it is a list of more than %d MiB, or the server did not send it; split it", quotePath(at), maxObjectBytes>>20))
 	}
 	if err := w.budget.Hold(int64(len(data)), at); err != nil {
 		return err
