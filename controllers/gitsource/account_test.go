@@ -2,6 +2,7 @@ package gitsource
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -236,7 +237,7 @@ func TestTheTimeoutCoversWhatIsApplied(t *testing.T) {
 	}
 	tr := treeOf(objects...)
 	done, err := apply(ctx, hub, newSource(), tr, nil)
-	if err != context.Canceled {
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	if n := len(done.changed); n < 10 || n > 10+2*concurrentWrites {

@@ -146,7 +146,7 @@ type Reserve func(context.Context) (release func(), err error)
 
 // Budget is what is left for one reading of one repository. It is for one goroutine at a time. A nil Budget has no limits.
 type Budget struct {
-	ctx    context.Context //nolint:containedctx // a budget is as short-lived as the reading that it is for, and time is a part of it
+	ctx    context.Context // a budget is as short-lived as the reading that it is for, and time is a part of it
 	limits Limits
 	most   [kinds]int64
 	spent  [kinds]int64

@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -52,7 +51,7 @@ func newPackFile() *packFile { return &packFile{known: map[objectID]bool{}} }
 
 func idOf(kind int, data []byte) objectID {
 	h := sha1.New()
-	fmt.Fprintf(h, "%s %d\x00", typeNames[kind], len(data))
+	_, _ = fmt.Fprintf(h, "%s %d\x00", typeNames[kind], len(data))
 	h.Write(data)
 	return objectID(h.Sum(nil))
 }
@@ -329,14 +328,14 @@ func TestManyReferences(t *testing.T) {
 	var sent atomic.Int64
 	refs := func(n int) func(io.Writer) {
 		return func(w io.Writer) {
-			fmt.Fprint(w, pktLine(fmt.Sprintf("%x HEAD\x00symref=HEAD:refs/heads/main agent=test\n", p.head)))
+			_, _ = fmt.Fprint(w, pktLine(fmt.Sprintf("%x HEAD\x00symref=HEAD:refs/heads/main agent=test\n", p.head)))
 			for i := range n {
 				if _, err := fmt.Fprint(w, pktLine(fmt.Sprintf("%x refs/heads/%030d\n", p.head, i))); err != nil {
 					return
 				}
 				sent.Add(1)
 			}
-			fmt.Fprint(w, pktLine(fmt.Sprintf("%x refs/heads/main\n", p.head)), pktLine(fmt.Sprintf("%x refs/tags/v1.2.0\n", p.head)))
+			_, _ = fmt.Fprint(w, pktLine(fmt.Sprintf("%x refs/heads/main\n", p.head)), pktLine(fmt.Sprintf("%x refs/tags/v1.2.0\n", p.head)))
 		}
 	}
 	pack := func(w http.ResponseWriter, _ *http.Request) {
@@ -419,7 +418,9 @@ func TestSlowServers(t *testing.T) {
 func TestEndlessPrelude(t *testing.T) {
 	p := newPackFile()
 	p.commit(p.tree())
-	url := serveGit(t, func(w io.Writer) { fmt.Fprint(w, pktLine(fmt.Sprintf("%x HEAD\x00agent=test shallow\n", p.head))) },
+	url := serveGit(t, func(w io.Writer) {
+		_, _ = fmt.Fprint(w, pktLine(fmt.Sprintf("%x HEAD\x00agent=test shallow\n", p.head)))
+	},
 		func(w http.ResponseWriter, _ *http.Request) {
 			for range 100_000 {
 				if _, err := io.WriteString(w, pktLine("shallow "+hex.EncodeToString(p.head[:])+"\n")); err != nil {
@@ -435,7 +436,7 @@ func TestEndlessPrelude(t *testing.T) {
 func TestMemoryIsReserved(t *testing.T) {
 	p := newPackFile()
 	var random bytes.Buffer
-	for sum := hash.Hash(sha1.New()); random.Len() < 9<<20; { // nothing that compresses
+	for sum := sha1.New(); random.Len() < 9<<20; { // nothing that compresses
 		sum.Write([]byte("x"))
 		random.Write(sum.Sum(nil))
 	}
@@ -467,7 +468,7 @@ func TestTextOfAServerIsSafeToShow(t *testing.T) {
 	branch := "refs/heads/" + steer + strings.Repeat("b", 500)
 	refs := func(capabilities string) func(io.Writer) {
 		return func(w io.Writer) {
-			fmt.Fprint(w, pktLine(fmt.Sprintf("%x HEAD\x00%s agent=test\n", p.head, capabilities)), pktLine(fmt.Sprintf("%x %s\n", p.head, branch)))
+			_, _ = fmt.Fprint(w, pktLine(fmt.Sprintf("%x HEAD\x00%s agent=test\n", p.head, capabilities)), pktLine(fmt.Sprintf("%x %s\n", p.head, branch)))
 		}
 	}
 	var texts []string
@@ -483,7 +484,7 @@ func TestTextOfAServerIsSafeToShow(t *testing.T) {
 		}
 		texts = append(texts, err.Error())
 	}
-	_, err = (&fetch.Fetcher{}).Fetch(t.Context(), fetch.Request{URL: serveGit(t, func(w io.Writer) { fmt.Fprint(w, pktLine("ERR "+steer)) }, pack)})
+	_, err = (&fetch.Fetcher{}).Fetch(t.Context(), fetch.Request{URL: serveGit(t, func(w io.Writer) { _, _ = fmt.Fprint(w, pktLine("ERR "+steer)) }, pack)})
 	texts = append(texts, fmt.Sprint(err))
 	for _, text := range texts {
 		if strings.ContainsAny(text, "\x1b\u202e\n") || len(text) > 600 {

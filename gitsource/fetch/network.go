@@ -105,10 +105,7 @@ func (n *Network) checkHost(ctx context.Context, host string) *Error {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return n.checkAddr(addr)
 	}
-	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	if err != nil {
-		return nil // the proxy may know it
-	}
+	addrs, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host) // what is not known here may be known to the proxy
 	for _, addr := range addrs {
 		if failure := n.checkAddr(addr); failure != nil {
 			return failure

@@ -262,7 +262,7 @@ func (p *pack) patch(e *entry, base []byte) ([]byte, error) {
 	if size > maxObjectBytes {
 		return nil, errTooLarge
 	}
-	if err := p.budget.Spend(budget.InflatedBytes, int64(size), p.at); err != nil { //nolint:gosec // no more than maxObjectBytes
+	if err := p.budget.Spend(budget.InflatedBytes, int64(size), p.at); err != nil {
 		return nil, err
 	}
 	return packfile.PatchDelta(base, delta)
