@@ -309,7 +309,7 @@ func reasonOf(err error) string {
 }
 
 func notApplied(err error, revision string) string {
-	if revision == "" {
+	if revision == "" || cannotAct(err) != nil { // that says it itself, with a command at its end
 		return err.Error()
 	}
 	return fmt.Sprintf("%s; revision %s stays applied", err, revision)
