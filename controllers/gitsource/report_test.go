@@ -261,3 +261,23 @@ func TestSpread(t *testing.T) {
 		t.Errorf("without an interval: %s", got)
 	}
 }
+
+// What is no full hash approves nothing, and the question says so.
+func TestApprovalsThatAreNoFullHash(t *testing.T) {
+	command := "If that is meant: kubectl -n hpc annotate --overwrite gitsource fleet minifleet.dev/approve-prune=" + fullCommit
+	for value, note := range map[string]string{
+		"":                        "",
+		strings.Repeat("f", 40):   "", // of an earlier commit
+		"main@0123456":            `The annotation minifleet.dev/approve-prune is "main@0123456", which approves nothing: it has to be the full hash of the commit. `,
+		fullCommit[:7]:            `is "0123456", which approves nothing`,
+		"yes\n\x1b[2J":            "which approves nothing",
+		strings.Repeat("a", 5000): "which approves nothing",
+	} {
+		source := newSource()
+		source.Annotations = map[string]string{v1alpha1.AnnotationApprovePrune: value}
+		got := approve(source, v1alpha1.AnnotationApprovePrune, fullCommit)
+		if !strings.HasSuffix(got, command) || !strings.Contains(got, note) || note == "" && got != command || strings.ContainsAny(got, "\n\x1b") || len(got) > 400 {
+			t.Errorf("%.20q: %q", value, got)
+		}
+	}
+}
