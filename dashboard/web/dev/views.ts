@@ -55,7 +55,7 @@ function approve(what: "prune" | "runs"): Handler {
   return (fleet, { params, body, dryRun }) => {
     const found = fleet.sources.find((s) => s.namespace === params[0] && s.name === params[1]);
     if (!found) return new Problem(404, "not found");
-    if ((body as { revision?: string } | null)?.revision !== source(found).commit?.revision) return new Problem(409, "the source is at another revision by now: read again what would happen");
+    if ((body as { revision?: string } | null)?.revision !== source(found).commit?.hash) return new Problem(409, "the source is at another revision by now: read again what would happen");
     if (!dryRun && what === "prune") found.pruneBlocked = false;
     return { message: `Approved for ${found.commit?.revision}.`, changed: true, dryRun };
   };
