@@ -80,9 +80,14 @@ func request(r *corev1.ResourceRequirements) {
 type Gang struct {
 	Pod  Pod
 	Size int
+	// Full is how many pods its run may have, where those are more than have to start together; else 0.
+	Full int
 	// Beside is the pod of services, if there is one.
 	Beside *Pod
 }
+
+// Pods is how many pods a run of the gang may have.
+func (g Gang) Pods() int { return max(g.Size, g.Full) }
 
 // Result is how a gang fits.
 type Result struct {

@@ -123,4 +123,14 @@ type Node struct {
 	// Allocatable is what pods may request in all. Total is what is allocatable less what pods use that never end by themselves; Free is allocatable less
 	// what all scheduled pods use. Free is negative where more is used than there is.
 	Allocatable, Total, Free Amounts
+	// Ending are the pods on it that end by themselves, by what they request. EndingOmitted says that they request so many
+	// different things that they are not listed.
+	Ending        []PodGroup
+	EndingOmitted bool
+}
+
+// PodGroup is so many pods that request the same.
+type PodGroup struct {
+	Requests Amounts
+	Count    int
 }

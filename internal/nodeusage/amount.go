@@ -1,6 +1,8 @@
 package nodeusage
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +36,20 @@ func amountOf(list corev1.ResourceList) amount {
 type usage struct {
 	node       string
 	all, fixed fleet.Amounts
+	// ending counts the pods that do not stay, by what they request. groups is the list made of it, nil until it is asked
+	// for; it is never changed.
+	ending map[requests]int
+	groups []fleet.PodGroup
 }
+
+// requests are those of a pod, to be compared with ==.
+type requests struct {
+	cpu, memory int64
+	extra       string
+}
+
+// maxGroups is how many groups of pods are listed of a node: enough for a few runs beside each other.
+const maxGroups = 16
 
 func newUsage(node string) *usage {
 	return &usage{node: strings.Clone(node), all: fleet.Amounts{}, fixed: fleet.Amounts{}}
@@ -45,6 +60,8 @@ func (u *usage) add(p *pod, sign int64) {
 	sums := []fleet.Amounts{u.all}
 	if p.kind == staysOnNode {
 		sums = append(sums, u.fixed)
+	} else {
+		u.count(requests{p.amount.cpu, p.amount.memory, p.extra}, int(sign))
 	}
 	for _, sum := range sums {
 		sum[corev1.ResourcePods] += sign
@@ -52,6 +69,41 @@ func (u *usage) add(p *pod, sign int64) {
 		sum[corev1.ResourceMemory] += sign * p.amount.memory
 		eachExtra(p.extra, func(name string, n int64) { sum[corev1.ResourceName(name)] += sign * n })
 	}
+}
+
+// count notes that more or fewer pods request the same.
+func (u *usage) count(r requests, n int) {
+	if u.ending == nil {
+		u.ending = map[requests]int{}
+	}
+	if u.ending[r] += n; u.ending[r] == 0 {
+		delete(u.ending, r)
+	}
+	u.groups = nil
+}
+
+// listed are the pods that do not stay; ok is false where they request too many different things.
+func (u *usage) listed() (groups []fleet.PodGroup, ok bool) {
+	if len(u.ending) > maxGroups {
+		return nil, false
+	}
+	if u.groups == nil && len(u.ending) > 0 {
+		u.groups = groupsOf(u.ending)
+	}
+	return u.groups, true
+}
+
+func groupsOf(ending map[requests]int) []fleet.PodGroup {
+	keys := slices.SortedFunc(maps.Keys(ending), func(a, b requests) int {
+		return cmp.Or(cmp.Compare(a.cpu, b.cpu), cmp.Compare(a.memory, b.memory), strings.Compare(a.extra, b.extra))
+	})
+	out := make([]fleet.PodGroup, len(keys))
+	for i, k := range keys {
+		amounts := fleet.Amounts{corev1.ResourcePods: 1, corev1.ResourceCPU: k.cpu, corev1.ResourceMemory: k.memory}
+		eachExtra(k.extra, func(name string, n int64) { amounts[corev1.ResourceName(name)] = n })
+		out[i] = fleet.PodGroup{Requests: amounts, Count: ending[k]}
+	}
+	return out
 }
 
 // amount is the part of a usage that is shown to people.

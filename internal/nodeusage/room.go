@@ -61,7 +61,10 @@ func (s *Sums) rooms(freed map[string]*usage) []fleet.Node {
 		r := fleet.Node{Name: n.name, Labels: n.labels, Taints: n.taints, Unschedulable: !n.schedulable, Allocatable: n.total, Total: n.total, Free: n.total}
 		if u := s.used[n.name]; u != nil {
 			r.Total, r.Free = less(n.total, u.fixed), less(n.total, u.all)
+			groups, ok := u.listed()
+			r.Ending, r.EndingOmitted = groups, !ok
 			if f := freed[n.name]; f != nil {
+				r.Ending = remaining(groups, f)
 				for name, amount := range f.all {
 					r.Free[name] += amount
 				}
@@ -70,6 +73,22 @@ func (s *Sums) rooms(freed map[string]*usage) []fleet.Node {
 		out = append(out, r)
 	}
 	slices.SortFunc(out, func(a, b fleet.Node) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// remaining are groups less the pods that count as ended.
+func remaining(groups []fleet.PodGroup, ended *usage) []fleet.PodGroup {
+	out := make([]fleet.PodGroup, 0, len(groups))
+	for _, g := range groups {
+		for _, e := range groupsOf(ended.ending) {
+			if maps.Equal(e.Requests, g.Requests) {
+				g.Count -= e.Count
+			}
+		}
+		if g.Count > 0 {
+			out = append(out, g)
+		}
+	}
 	return out
 }
 

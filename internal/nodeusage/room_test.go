@@ -84,6 +84,11 @@ func TestRoom(t *testing.T) {
 		Allocatable: fleet.Amounts{"cpu": 4000, "memory": 8 << 30, "pods": 10, "nvidia.com/gpu": 2},
 		Total:       fleet.Amounts{"cpu": 3900, "memory": 7 << 30, "pods": 9, "nvidia.com/gpu": 2},
 		Free:        fleet.Amounts{"cpu": 1800, "memory": 5 << 30, "pods": 6, "nvidia.com/gpu": 1},
+		Ending: []fleet.PodGroup{
+			{Requests: fleet.Amounts{"cpu": 100, "memory": 1 << 30, "pods": 1}, Count: 1},
+			{Requests: fleet.Amounts{"cpu": 1000, "memory": 0, "pods": 1}, Count: 1},
+			{Requests: fleet.Amounts{"cpu": 1000, "memory": 1 << 30, "pods": 1, "nvidia.com/gpu": 1}, Count: 1},
+		},
 	}
 	r := s.Room()
 	if diff := cmp.Diff([]fleet.Node{want}, r.Nodes); diff != "" || r.State != Known {
@@ -177,12 +182,44 @@ func compareRoom(t *testing.T, step int, want map[string]fleet.Amounts, r *Room)
 	got := map[string]fleet.Amounts{}
 	for _, n := range r.Nodes {
 		got[n.Name] = nonZero(n.Free)
+		level := maps.Clone(n.Total)
+		for _, g := range n.Ending {
+			for name, amount := range g.Requests {
+				level[name] -= int64(g.Count) * amount
+			}
+		}
+		if diff := cmp.Diff(nonZero(n.Free), nonZero(level)); diff != "" {
+			t.Fatalf("step %d: what is free, and what there is less the pods that end: %s", step, diff)
+		}
 	}
 	for name := range want {
 		want[name] = nonZero(want[name])
 	}
 	if diff := cmp.Diff(want, got); diff != "" && len(want) > 0 {
 		t.Fatalf("step %d: %s", step, diff)
+	}
+}
+
+// Equal pods are counted, those that never end are not among them, and more than a few different ones are not listed.
+func TestPodsThatEnd(t *testing.T) {
+	s := New(true)
+	s.ReplaceNodes(slices.Values([]*corev1.Node{nodeOf("a", false, resources("400", "8Gi", 0))}))
+	daemon := podOf("d", "a", resources("1", "0", 0))
+	daemon.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	s.ReplacePods(reduced(daemon, podOf("p", "a", resources("1", "0", 0)), podOf("q", "a", resources("1", "0", 0))))
+	two := []fleet.PodGroup{{Requests: fleet.Amounts{"cpu": 1000, "memory": 0, "pods": 1}, Count: 2}}
+	if diff := cmp.Diff(two, s.Room().Nodes[0].Ending); diff != "" {
+		t.Error(diff)
+	}
+	for i := range maxGroups {
+		s.SetPod(PodFrom(podOf(fmt.Sprint(i), "a", resources(fmt.Sprint(2+i), "0", 0))))
+	}
+	if n := s.Room().Nodes[0]; n.Ending != nil || !n.EndingOmitted {
+		t.Errorf("%d groups are listed, omitted: %t", len(n.Ending), n.EndingOmitted)
+	}
+	s.RemovePod("0")
+	if n := s.Room().Nodes[0]; len(n.Ending) != maxGroups || n.EndingOmitted {
+		t.Errorf("%d groups are listed, omitted: %t", len(n.Ending), n.EndingOmitted)
 	}
 }
 
