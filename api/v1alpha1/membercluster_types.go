@@ -71,6 +71,14 @@ type MemberClusterSpec struct {
 	// +optional
 	// +kubebuilder:default=Observe
 	Capacity CapacityMode `json:"capacity,omitempty"`
+
+	// Shares say how much of the member namespaces of the hub may use, and in which proportion when several wait. A
+	// namespace that none selects has weight 1 and no limits.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Shares []NamespaceShare `json:"shares,omitempty"`
 }
 
 // DeletionPolicy says what becomes of a member's runs and objects when its MemberCluster is deleted. Nothing new

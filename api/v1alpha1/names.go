@@ -67,6 +67,9 @@ const (
 	// AnnotationAllow on a Namespace of the hub lists the permissions that everything in it may use, separated
 	// by commas.
 	AnnotationAllow = "minifleet.dev/allow"
+	// AnnotationMaxPriority on a Namespace of the hub is the highest spec.priority that counts among those of other
+	// namespaces: a whole number.
+	AnnotationMaxPriority = "minifleet.dev/max-priority"
 	// AnnotationRerunAt on a FleetMiniCluster asks for one more run; any new value is a new request.
 	AnnotationRerunAt = "minifleet.dev/rerun-at"
 
