@@ -65,6 +65,9 @@ type Options struct {
 	FollowInterval time.Duration
 	// Git says what GitSources may do.
 	Git GitOptions
+	// DefaultMaxPriority is the highest priority of a FleetMiniCluster that counts among those of other namespaces, where its
+	// namespace says nothing.
+	DefaultMaxPriority int32
 	// IntervalScale multiplies the intervals after which something is tried again or reported although nothing happens;
 	// 0 is 1. It is for tests that would otherwise wait for them. What somebody has set in an object stays as it is, and
 	// so do the margins that decisions rest on: timeouts of requests, how far caches may be behind, and by how much
@@ -260,7 +263,7 @@ func setUpControllers(mgr *Manager, connections *notifiers, who *identity.Identi
 	fleet := fleetminicluster.New(fleetminicluster.Options{
 		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: mgr.Members, FleetID: who.FleetID(), HubUID: who.UID(), Namespace: o.Namespace, Unasked: who.Unasked,
 		Recorder: recorder, Now: o.Now, FollowInterval: o.FollowInterval, InFlight: tracker, Reserved: o.reserved(),
-		Queue: mgr.Queue, Intervals: fleetminicluster.DefaultIntervals().Scale(o.scale()),
+		DefaultMaxPriority: o.DefaultMaxPriority, Queue: mgr.Queue, Intervals: fleetminicluster.DefaultIntervals().Scale(o.scale()),
 	})
 	if err := fleet.SetUp(mgr, &connections.fleet, o.Workers); err != nil {
 		return fmt.Errorf("setting up the FleetMiniCluster controller: %w", err)

@@ -89,6 +89,7 @@ const (
 	ReasonMemberNotAsked       = "MemberNotAsked"
 	ReasonRunRestored          = "RunRestored"
 	ReasonNotRecorded          = "NotRecorded"
+	ReasonInvalidMaxPriority   = "InvalidMaxPriority"
 
 	// MemberCluster.
 	ReasonConnected            = "Connected"

@@ -70,6 +70,8 @@ type Options struct {
 	Intervals Intervals
 	// InFlight tracks reconciliations, for the MemberCluster controller.
 	InFlight *inflight.Tracker
+	// DefaultMaxPriority is the highest priority that counts among those of other namespaces, where a namespace says nothing.
+	DefaultMaxPriority int32
 	// Queue is an empty one, for those who tell people who waits; nil makes one.
 	Queue *queue.Queue
 }

@@ -33,6 +33,10 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("listing MemberClusters: %w", err)
 	}
+	highest, problem, err := r.readShares(ctx, fmc.Namespace, list.Items)
+	if err != nil {
+		return nil, nil, err
+	}
 	key := client.ObjectKeyFromObject(fmc)
 	labels, err := r.namespaceLabels(ctx, fmc.Namespace)
 	if err != nil {
@@ -40,7 +44,10 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 	}
 	s := &plan.Snapshot{
 		Object: fmc, NamespaceLabels: labels, Placement: spec, Now: r.Now(), Intervals: r.Intervals.Intervals, Facts: map[string]plan.Facts{}, HadRuns: r.hadNoRuns(fmc),
-		Queue: plan.QueueState{Since: r.queue.Since(), Reserved: r.queue.Reservations(key), Pending: r.queue.Pending(key), Runs: r.queue.Runs()},
+		Queue: plan.QueueState{
+			Since: r.queue.Since(), Reserved: r.queue.Reservations(key), Pending: r.queue.Pending(key), Runs: r.queue.Runs(),
+			MaxPriority: highest, Problem: problem,
+		},
 	}
 	connected := members{}
 	if r.Unasked != nil { // before the connections: a member is connected before it counts as asked
@@ -57,6 +64,35 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 		}
 	}
 	return s, connected, nil
+}
+
+// readShares has the queue know what its order depends on of a namespace and of members, and says which priority counts
+// there. A namespace that the cache does not have yet is read from the hub, so that no limit is missed.
+func (r *Reconciler) readShares(ctx context.Context, namespace string, all []v1alpha1.MemberCluster) (highest int32, problem string, err error) {
+	var ns corev1.Namespace
+	key := client.ObjectKey{Name: namespace}
+	err = r.Client.Get(ctx, key, &ns)
+	if apierrors.IsNotFound(err) {
+		err = client.IgnoreNotFound(r.APIReader.Get(ctx, key, &ns))
+	}
+	if err != nil {
+		return 0, "", fmt.Errorf("reading namespace %s: %w", namespace, err)
+	}
+	ns.Name = namespace
+	highest, problem = r.noteNamespace(&ns)
+	for i := range all {
+		if r.queue.SetShares(&all[i]) {
+			r.roomChanged(all[i].Name)
+		}
+	}
+	return highest, problem, nil
+}
+
+// noteNamespace has the queue know what its order depends on of a namespace.
+func (r *Reconciler) noteNamespace(ns client.Object) (highest int32, problem string) {
+	highest, problem = queue.MaxPriorityOf(ns.GetAnnotations(), r.DefaultMaxPriority)
+	r.wake(r.queue.SetNamespace(ns.GetName(), queue.Namespace{Labels: ns.GetLabels(), MaxPriority: highest}))
+	return highest, problem
 }
 
 // holds is the Job of a FleetMiniCluster that the cache of a member shows, whether or not the ledger knows of it; nil for
@@ -124,9 +160,17 @@ func (r *Reconciler) restoreQueue(ctx context.Context) error {
 		if err := r.Client.List(ctx, &members); err != nil {
 			return nil, fmt.Errorf("listing MemberClusters: %w", err)
 		}
+		var namespaces corev1.NamespaceList
+		if err := r.Client.List(ctx, &namespaces); err != nil {
+			return nil, fmt.Errorf("listing Namespaces: %w", err)
+		}
+		for i := range namespaces.Items {
+			r.noteNamespace(&namespaces.Items[i])
+		}
 		labels := map[string]map[string]string{}
 		for i := range members.Items {
 			labels[members.Items[i].Name] = members.Items[i].Labels
+			r.queue.SetShares(&members.Items[i])
 		}
 		var out []queue.Restored
 		for i := range list.Items {

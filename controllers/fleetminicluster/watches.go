@@ -65,7 +65,7 @@ func (r *Reconciler) SetUp(mgr mcmanager.Manager, reachability *events.Notifier[
 			return r.usersOfMember(ctx, m.GetName())
 		}), hub(memberChanged)...).
 		Watches(&v1alpha1.GitSource{}, r.onHub(r.usersOfSource), hub(sourceGrantChanged)...).
-		Watches(&corev1.Namespace{}, r.onHub(r.usersOfNamespace), hub(predicate.Or(allowance.Changed(), predicate.Predicate(predicate.LabelChangedPredicate{})))...).
+		Watches(&corev1.Namespace{}, r.onHub(r.usersOfNamespace), hub(predicate.Or[client.Object](allowance.Changed(), orderChanged))...).
 		WatchesRawSource(reachability.Source()).
 		WatchesRawSource(room.Source()).
 		WatchesRawSource(onMembers.Source()).
@@ -171,13 +171,16 @@ func (r *Reconciler) usersOfMember(ctx context.Context, member string) []types.N
 	})
 }
 
-// usersOfNamespace are those whose run may depend on what their namespace allows, or whose placement on its labels.
+// usersOfNamespace are those whose run may depend on what their namespace allows, those that wait for room, whose order may
+// depend on it, and those to whom its labels may open more members.
 func (r *Reconciler) usersOfNamespace(ctx context.Context, namespace client.Object) []types.NamespacedName {
+	r.noteNamespace(namespace)
 	return r.which(ctx, func(f *v1alpha1.FleetMiniCluster) bool {
 		ready := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionReady)
 		overridden := ready != nil && ready.Reason == v1alpha1.ReasonInvalidOverride
-		d := f.Status.Placement // members may be open to it that were not
-		return f.Namespace == namespace.GetName() && (plan.Needy(f) || overridden || d == nil || d.Open || len(d.Clusters) < int(d.Wanted))
+		d := f.Status.Placement
+		wants := d == nil || d.Open || len(d.Clusters) < int(d.Wanted)
+		return f.Namespace == namespace.GetName() && (plan.Needy(f) || overridden || wants || r.queue.Pending(client.ObjectKeyFromObject(f)) != nil)
 	})
 }
 
@@ -196,7 +199,7 @@ func (r *Reconciler) waitingOn(_ context.Context, member string) []mcreconcile.R
 		return nil
 	}
 	var keys []types.NamespacedName
-	if r.queue.Head(m.Name) != nil {
+	if r.queue.Waits(m.Name) {
 		keys = r.queue.Affected(m.Name, m.Room(), r.Now())
 	}
 	if m.RoomState() != nodeusage.Pending {
@@ -236,6 +239,17 @@ var memberChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before.Annotations[v1alpha1.AnnotationDrain] != after.Annotations[v1alpha1.AnnotationDrain] ||
 		before.Annotations[v1alpha1.AnnotationMemberGone] != after.Annotations[v1alpha1.AnnotationMemberGone]
 }}
+
+// orderChanged lets through what shares of members, and the order of those that wait, depend on of a namespace. Of one that
+// is new that is read when something in it is reconciled.
+var orderChanged = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) ||
+			e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationMaxPriority] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationMaxPriority]
+	},
+}
 
 // sourceGrantChanged lets through what sources allow, and for whom.
 var sourceGrantChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {

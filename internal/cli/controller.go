@@ -60,6 +60,8 @@ func newController() *cobra.Command {
 		"how often the hub's Secrets and ConfigMaps that live runs have copies of are read")
 	flags.StringSliceVar((*[]string)(&f.options.Reserved), "reserved-namespaces", tenant.DefaultReserved,
 		"namespaces of members that no namespace of the hub may use: patterns with *; the manager's own is always one")
+	flags.Int32Var(&f.options.DefaultMaxPriority, "default-max-priority", 0,
+		"highest spec.priority that counts among MiniClusters of other namespaces, where the annotation minifleet.dev/max-priority of the namespace does not say another")
 	flags.Float64Var(&f.options.IntervalScale, "interval-scale", 1, "factor for the intervals between attempts; for tests")
 	_ = flags.MarkHidden("interval-scale") // fails for unknown names only
 	flags.Float64Var(&f.options.MemberLimitFactor, "member-limit-factor", 1, "factor for what a member may answer before it is quarantined, from 1 to 100 (docs/members.md)")

@@ -131,7 +131,8 @@ func (t *Target) moreRoom(d *Decision, last *v1alpha1.Run, resumes bool) fit.Gan
 		gang.Size = 1
 		return gang
 	}
-	gang.Size = max(gang.Size-int(t.Observed.Job.Pods.Succeeded), 0)
+	succeeded := int(t.Observed.Job.Pods.Succeeded)
+	gang.Size, gang.Full = max(gang.Size-succeeded, 0), max(gang.Full-succeeded, 0)
 	return gang
 }
 
@@ -165,29 +166,35 @@ func (t *Target) grow(s *Snapshot, one fit.Gang, line *Line, reads *Reads) (bloc
 		return "", nil
 	}
 	view = t.RoomBeside
-	if view.State != nodeusage.Known {
-		return "", view
-	}
 	job, nodes := t.Observed.Job, fit.Clone(view.Nodes)
 	has, scheduled := int(job.Size), view.Scheduled(job.RunID)
 	if old, ok := s.Queue.Reserved[t.Name]; ok && old.Run == job.RunID {
 		has = max(has, old.Gang.Size) // the Job was resized just now, and the cache is behind
 	}
+	more := int(t.Size) - has
+	if more <= 0 {
+		return "", view
+	}
+	whole := one
+	whole.Size = has - int(job.Pods.Succeeded)
+	within, beyond := view.Growth(whole, more, s.rank())
 	fit.Reserve(nodes, one.Pod, has-int(job.Pods.Succeeded)-scheduled.Pods)
 	if one.Beside != nil {
 		fit.Reserve(nodes, *one.Beside, 1-scheduled.Services)
 		one.Beside = nil
 	}
-	more := int(t.Size) - has
-	if more <= 0 {
-		return "", view
+	result := fit.Result{Pods: within}
+	if view.State == nodeusage.Known {
+		result = fit.Check(nodes, fit.Gang{Pod: one.Pod, Size: min(more, max(within, 1))})
 	}
-	result := fit.Check(nodes, fit.Gang{Pod: one.Pod, Size: more})
 	miss := result.Miss
 	line.standBehind(t.Name, queue.Key{})
-	if first := view.First(nodes, one, s.rank()); first != nil {
+	switch first := view.First(nodes, one, s.rank()); {
+	case beyond != "":
+		result.Pods, miss = 0, beyond
+	case first != nil:
 		line.standBehind(t.Name, first.Key)
-		result.Pods, miss = 0, first.Turn()
+		result.Pods, miss = 0, view.Turn(first, s.rank())
 	}
 	if result.Pods > 0 {
 		t.Size = int32(has + result.Pods) //nolint:gosec // no more than is asked for

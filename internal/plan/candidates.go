@@ -166,10 +166,11 @@ func (d *Decision) room(s *Snapshot, member string, line *Line, reads *Reads) pl
 		return anything
 	}
 	f := check(view, gang, s.rank(), line)
+	out := placement.Room{Share: 1, Miss: f.Blocked}
 	if view.State != nodeusage.Known {
-		return anything
+		return out
 	}
-	out := placement.Room{Share: 1, Free: freeOf(f.Free), Miss: f.Blocked}
+	out.Free = freeOf(f.Free)
 	if !f.Fits {
 		out.Share = float64(f.Pods) / float64(max(gang.Size, 1))
 	}

@@ -73,6 +73,9 @@ func Decide(s *Snapshot, before *Decision) (*Decision, Reads) {
 		d.asked.request, d.asked.events = request(s, &d.asked.reads)
 	}
 	d.Request, d.Events, reads.Grants = d.asked.request, slices.Clone(d.asked.events), d.asked.reads.Grants
+	if s.Queue.Problem != "" && s.Object.Spec.Priority > s.Queue.MaxPriority {
+		d.Events = append(d.Events, Event{Type: warning, Reason: v1alpha1.ReasonInvalidMaxPriority, Action: "Order", Message: s.Queue.Problem})
+	}
 	d.giveUpDeclared(s)
 	d.catchUp(s, &reads)
 	d.Evictions = eviction.Drained(d.Ledger, s.clusters())

@@ -82,6 +82,10 @@ type QueueState struct {
 	Reserved map[string]queue.Reservation
 	Pending  *queue.Entry
 	Runs     map[string]int
+	// MaxPriority is the highest priority that counts among those of other namespaces, Problem what is wrong with what the
+	// namespace says of it; empty if nothing is.
+	MaxPriority int32
+	Problem     string
 }
 
 // Member is a member of the fleet, and how the hub is connected to it.

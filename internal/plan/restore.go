@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -24,6 +25,7 @@ func Restore(f *v1alpha1.FleetMiniCluster, spec *v1alpha1.PlacementSpec, labels 
 	ready := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionReady)
 	waits := ready != nil && slices.Contains(waitReasons, ready.Reason) && f.DeletionTimestamp.IsZero()
 	live := ledger.Live()
+	out.Begun = begun(ledger)
 	if f.Suspended() || len(live) == 0 && !waits {
 		return out
 	}
@@ -49,6 +51,17 @@ func Restore(f *v1alpha1.FleetMiniCluster, spec *v1alpha1.PlacementSpec, labels 
 			own.Size = int(line.Pods.Desired) // as its Job was last seen: it may wait to be larger
 		}
 		out.Reservations[member] = queue.Reservation{Run: ledger.Last(member).ID, Gang: own, Succeeded: int(line.Pods.Succeeded)}
+	}
+	return out
+}
+
+// begun is when the latest run was begun on each member, as far as the ledger remembers.
+func begun(ledger runs.Ledger) map[string]time.Time {
+	out := map[string]time.Time{}
+	for i := range ledger {
+		if run := &ledger[i]; run.StartTime != nil && run.StartTime.After(out[run.Cluster]) {
+			out[run.Cluster] = run.StartTime.Time
+		}
 	}
 	return out
 }

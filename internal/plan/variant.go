@@ -92,8 +92,8 @@ func (v *Variants) Quorum(member string) (fit.Gang, error) {
 }
 
 func quorumOf(g fit.Gang, spec *fluxv1alpha2.MiniClusterSpec) fit.Gang {
-	if least := int(spec.MinSize); least > 0 {
-		g.Size = min(g.Size, least)
+	if least := int(spec.MinSize); least > 0 && least < g.Size {
+		g.Full, g.Size = g.Size, least
 	}
 	return g
 }

@@ -39,7 +39,7 @@ func TestQueueIsSafeForConcurrentUse(t *testing.T) {
 				q.NotifyWhenKnown("alpine", r.Key)
 				q.Known("alpine", n)
 				q.Affected("alpine", room, hour(n%24))
-				q.Head("alpine")
+				q.Waits("alpine")
 				q.Pending(r.Key)
 				q.Reservations(r.Key)
 				q.Runs()
@@ -56,5 +56,5 @@ func TestQueueIsSafeForConcurrentUse(t *testing.T) {
 		t.Error("nobody has reserved anything")
 	}
 	equal(t, map[string]int{}, q.Runs())
-	equal(t, nil, q.Head("alpine"))
+	equal(t, false, q.Waits("alpine"))
 }

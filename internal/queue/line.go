@@ -8,11 +8,10 @@ import (
 	"time"
 
 	"github.com/minifleet/minifleet/internal/fit"
-	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/nodeusage"
 )
 
-// Rank is a place in the line: the higher priority comes first, then the older.
+// Rank is a place among those of the same namespace: the higher priority comes first, then the older.
 type Rank struct {
 	Priority int32
 	Created  time.Time
@@ -21,7 +20,14 @@ type Rank struct {
 
 // Compare is negative for a rank that comes before another.
 func (r Rank) Compare(o Rank) int {
-	return cmp.Or(cmp.Compare(o.Priority, r.Priority), r.Created.Compare(o.Created), strings.Compare(r.Key.String(), o.Key.String()))
+	if n := cmp.Or(cmp.Compare(o.Priority, r.Priority), r.Created.Compare(o.Created)); n != 0 {
+		return n
+	}
+	return compareKeys(r.Key, o.Key)
+}
+
+func compareKeys(a, b Key) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
 // Entry is a FleetMiniCluster in the line: it would begin at once, or grow, if it had room on one of these members.
@@ -54,13 +60,15 @@ func (e *Entry) same(o *Entry) bool {
 // enqueue makes next the entry of a FleetMiniCluster, nil for none. It returns the members where that gives others a
 // turn. The queue is locked.
 func (q *Queue) enqueue(key Key, next *Entry) []string {
-	old, had := q.pending[key]
-	delete(q.pending, key)
+	old := q.pending[key]
+	if old != nil {
+		q.remove(old)
+	}
 	if next != nil {
-		q.pending[key] = *next
+		q.insert(next)
 	}
 	switch {
-	case !had, next != nil && old.same(next):
+	case old == nil, next != nil && old.same(next):
 		return nil // whoever it comes before will find out
 	case old.Anywhere != nil:
 		return slices.Collect(maps.Keys(q.known))
@@ -69,27 +77,40 @@ func (q *Queue) enqueue(key Key, next *Entry) []string {
 	}
 }
 
-// others are those who wait on a member, but for one, first come first. The queue is locked.
-func (q *Queue) others(member string, self Key) []Entry {
-	var out []Entry
-	for key, e := range q.pending {
-		if _, here := e.On(member); here && key != self {
-			out = append(out, e)
-		}
-	}
-	slices.SortFunc(out, func(a, b Entry) int { return a.Compare(b.Rank) })
-	return out
+// insert puts an entry into the line of its namespace. The queue is locked.
+func (q *Queue) insert(e *Entry) {
+	own := *e
+	q.pending[e.Key] = &own
+	line := q.lines[e.Key.Namespace]
+	i, _ := slices.BinarySearchFunc(line, &own, (*Entry).compare)
+	q.lines[e.Key.Namespace] = slices.Insert(line, i, &own)
 }
 
-// Head is who comes first in the line of a member, nil where nobody waits.
-func (q *Queue) Head(member string) *Entry {
+// remove takes an entry out of the line of its namespace. The queue is locked.
+func (q *Queue) remove(e *Entry) {
+	delete(q.pending, e.Key)
+	line := q.lines[e.Key.Namespace]
+	i, found := slices.BinarySearchFunc(line, e, (*Entry).compare)
+	if !found {
+		return
+	}
+	if line = slices.Delete(line, i, i+1); len(line) == 0 {
+		delete(q.lines, e.Key.Namespace)
+		return
+	}
+	q.lines[e.Key.Namespace] = line
+}
+
+// Waits says whether anybody waits on a member.
+func (q *Queue) Waits(member string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	line := q.others(member, Key{})
-	if len(line) == 0 {
-		return nil
+	for _, e := range q.pending {
+		if _, here := e.On(member); here {
+			return true
+		}
 	}
-	return &line[0]
+	return false
 }
 
 // refreshInterval is the shortest time after which the first in a line is reconciled again merely so that what its
@@ -100,44 +121,33 @@ const refreshInterval = 5 * time.Second
 // that fit, those that wait for somebody else than their status says, and the first that does not fit, whose status is
 // kept fresh, if not at every pod that comes or goes.
 func (q *Queue) Affected(member string, room *nodeusage.Room, now time.Time) []Key {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	line := q.others(member, Key{})
-	if len(line) == 0 {
-		return nil
-	}
-	nodes := q.free(member, room, Key{})
+	s := q.scene(member, room)
 	var out []Key
-	var blocked []Entry
-	for i, e := range line {
-		g, _ := e.On(member)
-		fits := room.State != nodeusage.Known || fit.Check(nodes, g).Fits
-		var behind Key
-		if fits {
-			behind = firstCompeting(nodes, member, blocked, g)
+	first := true
+	for t := range s.line.turns(s.holds) {
+		f := s.next(t, false)
+		behind := f.Behind
+		if !f.Fits && !f.Quota {
+			behind = Key{} // its status says what is missing
 		}
-		starts := fits && behind.Name == ""
-		if starts {
-			fit.Reserve(nodes, g.Pod, g.Size)
-		} else if fit.Holds(nodes, g) {
-			blocked = append(blocked, e)
+		stale := first && now.Sub(t.Reconciled) > refreshInterval
+		if f.Blocked == "" || stale || !sameBehind(behind, t.Behind[member], t.Key) {
+			out = append(out, t.Key)
 		}
-		stale := i == 0 && now.Sub(e.Reconciled) > refreshInterval
-		if starts || stale || behind != e.Behind[member] {
-			out = append(out, e.Key)
-		}
+		first = false
 	}
 	return out
 }
 
-// firstCompeting is the first of those that wants the same room as a gang; its name is empty if none does.
-func firstCompeting(nodes []fleet.Node, member string, blocked []Entry, g fit.Gang) Key {
-	for _, e := range blocked {
-		if theirs, _ := e.On(member); fit.Compete(nodes, theirs, g) {
-			return e.Key
+// sameBehind says whether the status of a FleetMiniCluster says the same of either: it names none of other namespaces.
+func sameBehind(a, b, self Key) bool {
+	told := func(k Key) Key {
+		if k.Name != "" && k.Namespace != self.Namespace {
+			return Key{Namespace: "*", Name: "*"}
 		}
+		return k
 	}
-	return Key{}
+	return told(a) == told(b)
 }
 
 // NotifyWhenKnown has a FleetMiniCluster reconciled as soon as the room of a member is known.

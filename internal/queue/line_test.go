@@ -124,7 +124,7 @@ func TestCheck(t *testing.T) {
 func TestTurnIsInUTC(t *testing.T) {
 	e := entry("other", 9, 1, gang(1))
 	e.Created = e.Created.In(time.FixedZone("", 3600))
-	equal(t, "its room is kept for hpc/other, which waits for it and comes first (priority 9, created 2026-01-01T01:00:00Z)", e.Turn())
+	equal(t, "its room is kept for hpc/other, which waits for it and comes first (priority 9, created 2026-01-01T01:00:00Z)", e.Turn(key("self")))
 }
 
 func TestAffected(t *testing.T) {
@@ -210,15 +210,16 @@ func TestAffectedByReservations(t *testing.T) {
 	equal(t, []queue.Key{key("a")}, q.Affected("alpine", newMember(node("any", "4", nil)).Room(), hour(12)))
 }
 
-func TestHeadAndPending(t *testing.T) {
+func TestFirstOfTheLineAndPending(t *testing.T) {
 	q := waiting(entry("b", 0, 2, gang(1)), entry("a", 0, 1, gang(1)), entry("c", 7, 3, gang(1), elsewhere))
 	head := func(member, want string) {
 		t.Helper()
 		got := ""
-		if e := q.Head(member); e != nil {
-			got = e.Key.Name
+		if line := q.Line(member, fullMember().Room(), 0).Standings; len(line) > 0 {
+			got = line[0].Key.Name
 		}
 		equal(t, want, got)
+		equal(t, want != "", q.Waits(member))
 	}
 	head("alpine", "a")
 	head("basalt", "c")

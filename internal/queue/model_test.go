@@ -196,11 +196,12 @@ func (w *race) check() {
 
 // checkHead is about the first in a line: if it fits, it may begin at once, and is told so.
 func (w *race) checkHead(name string) {
-	head := w.queue.Head(name)
-	if head == nil {
+	room := w.members[name].Room()
+	line := w.queue.Line(name, room, 0).Standings
+	if len(line) == 0 {
 		return
 	}
-	room := w.members[name].Room()
+	head := line[0]
 	f := w.queue.View(name, room, head.Key).Check(head.Gangs[name], head.Rank)
 	if f.Fits && f.Blocked != "" {
 		w.Fatalf("%s is the first on %s, and is told: %s", head.Key, name, f.Blocked)

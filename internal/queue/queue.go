@@ -13,6 +13,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,7 +61,17 @@ type Queue struct {
 	reserved map[string]map[Key]Reservation // by member
 	// version counts, by member, the changes that leave less room for others.
 	version map[string]int
-	pending map[Key]Entry
+	pending map[Key]*Entry
+	// lines are the same entries by namespace, in their order; none is changed.
+	lines map[string][]*Entry
+	// namespaces and shares are what the order of namespaces depends on, shares by member.
+	namespaces map[string]Namespace
+	shares     map[string]*shares
+	// served says when the latest run of a namespace was begun on a member: the count of runs begun until then.
+	served map[string]map[string]uint64
+	clock  uint64
+	// rooms are those of members as they were seen last.
+	rooms map[string]seen
 	// newer are those that changed before the queue was restored, which may have been listed for that already: whether
 	// that was about their reservations as well, or only about the line.
 	newer map[Key]bool
@@ -73,8 +84,9 @@ type Queue struct {
 // New returns an empty Queue.
 func New() *Queue {
 	return &Queue{
-		reserved: map[string]map[Key]Reservation{}, version: map[string]int{}, pending: map[Key]Entry{},
-		newer: map[Key]bool{}, known: map[string]any{}, asking: map[string]map[Key]bool{},
+		reserved: map[string]map[Key]Reservation{}, version: map[string]int{}, pending: map[Key]*Entry{},
+		lines: map[string][]*Entry{}, namespaces: map[string]Namespace{}, shares: map[string]*shares{},
+		served: map[string]map[string]uint64{}, rooms: map[string]seen{}, newer: map[Key]bool{}, known: map[string]any{}, asking: map[string]map[Key]bool{},
 	}
 }
 
@@ -83,6 +95,8 @@ type Restored struct {
 	Key          Key
 	Reservations map[string]Reservation // by member
 	Entry        *Entry
+	// Begun is when its latest run was begun, by member, also of those that have ended.
+	Begun map[string]time.Time
 }
 
 // Restore fills the queue from what load returns, once; load is called again after an error only. What is in the
@@ -102,8 +116,41 @@ func (q *Queue) Restore(now time.Time, load func() ([]Restored, error)) error {
 	for _, r := range all {
 		q.restore(r)
 	}
+	q.restoreServed(all)
 	q.restored, q.since, q.newer = true, now, nil
 	return nil
+}
+
+// restoreServed puts down in which order namespaces were served. What was begun since is later. The queue is locked.
+func (q *Queue) restoreServed(all []Restored) {
+	type begun struct {
+		member, namespace string
+		at                time.Time
+	}
+	var runs []begun
+	for _, r := range all {
+		for member, at := range r.Begun {
+			runs = append(runs, begun{member, r.Key.Namespace, at})
+		}
+	}
+	slices.SortFunc(runs, func(a, b begun) int {
+		if n := a.at.Compare(b.at); n != 0 {
+			return n
+		}
+		return cmp.Or(strings.Compare(a.member, b.member), strings.Compare(a.namespace, b.namespace))
+	})
+	for _, r := range runs {
+		q.serve(r.member, r.namespace)
+	}
+}
+
+// serve notes that a run of a namespace is begun on a member. The queue is locked.
+func (q *Queue) serve(member, namespace string) {
+	if q.served[member] == nil {
+		q.served[member] = map[string]uint64{}
+	}
+	q.clock++
+	q.served[member][namespace] = q.clock
 }
 
 // restore puts down what is not newer in the queue. The queue is locked.
@@ -115,7 +162,7 @@ func (q *Queue) restore(r Restored) {
 		}
 	}
 	if r.Entry != nil && !line {
-		q.pending[r.Key] = *r.Entry
+		q.enqueue(r.Key, r.Entry)
 	}
 }
 
@@ -131,8 +178,12 @@ func (q *Queue) set(member string, key Key, r Reservation) {
 	if q.reserved[member] == nil {
 		q.reserved[member] = map[Key]Reservation{}
 	}
-	if before, ok := q.reserved[member][key]; !ok || r.grows(before) {
+	before, ok := q.reserved[member][key]
+	if !ok || r.grows(before) {
 		q.version[member]++
+	}
+	if r.Run != "" && r.Run != before.Run {
+		q.serve(member, key.Namespace)
 	}
 	q.reserved[member][key] = r
 }
@@ -167,8 +218,9 @@ func (q *Queue) Reservations(key Key) map[string]Reservation {
 func (q *Queue) Pending(key Key) *Entry {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e, ok := q.pending[key]; ok {
-		return &e
+	if e := q.pending[key]; e != nil {
+		own := *e
+		return &own
 	}
 	return nil
 }
@@ -178,16 +230,16 @@ func (q *Queue) Pending(key Key) *Entry {
 func (q *Queue) View(member string, room *nodeusage.Room, key Key) *View {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return &View{
-		Member: member, State: room.State, Nodes: q.free(member, room, key), Ahead: q.others(member, key),
-		room: room, version: q.version[member],
-	}
+	v := &View{Member: member, State: room.State, line: q.line(member, room, key), room: room, version: q.version[member]}
+	v.Nodes, v.unplaced = q.free(member, room, key)
+	return v
 }
 
-// free is what nodes have free, less what all but one FleetMiniCluster have reserved. The queue is locked.
-func (q *Queue) free(member string, room *nodeusage.Room, self Key) []fleet.Node {
+// free is what nodes have free, less what all but one FleetMiniCluster have reserved, and the pods that this is for. The
+// queue is locked.
+func (q *Queue) free(member string, room *nodeusage.Room, self Key) ([]fleet.Node, []fit.Unplaced) {
 	if room.State != nodeusage.Known {
-		return nil
+		return nil, nil
 	}
 	nodes := fit.Clone(room.Nodes)
 	held, pods := map[string]int{}, map[string]fit.Pod{}
@@ -207,10 +259,12 @@ func (q *Queue) free(member string, room *nodeusage.Room, self Key) []fleet.Node
 			hold(*r.Gang.Beside, 1-scheduled.Services)
 		}
 	}
+	var unplaced []fit.Unplaced
 	for _, key := range pickiestFirst(nodes, pods) {
 		fit.Reserve(nodes, pods[key], held[key])
+		unplaced = append(unplaced, fit.Unplaced{Pod: pods[key], Count: held[key]})
 	}
-	return nodes
+	return nodes, unplaced
 }
 
 // pickiestFirst are the keys of pods, those first of which the fewest fit. Others would be spread over the room that

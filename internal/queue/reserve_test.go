@@ -92,7 +92,6 @@ func TestViewOfRoomThatIsNotKnown(t *testing.T) {
 		v := q.View("alpine", &nodeusage.Room{State: state}, key("self"))
 		equal(t, state, v.State)
 		equal(t, 0, len(v.Nodes))
-		equal(t, 1, len(v.Ahead))
 		equal(t, true, q.Reserve(key("self"), []queue.Request{request(v, gang(70))}))
 	}
 }
@@ -103,22 +102,18 @@ func TestViewIsAValue(t *testing.T) {
 	reserve(q, "d", reservations{"alpine": {Gang: gang(2)}})
 	room := m.Room()
 	v := q.View("alpine", room, key("self"))
-	ahead := func(v *queue.View) []string {
-		var out []string
-		for _, e := range v.Ahead {
-			out = append(out, e.Key.Name)
-		}
-		return out
+	first := func(v *queue.View) string {
+		return v.First(v.Nodes, gang(8), entry("self", 0, 9, gang(8)).Rank).Key.Name
 	}
 
 	// The queue and the member change, the view does not.
 	q.Dequeue(key("b"))
 	q.Release(key("d"))
-	first := entry("first", 9, 1, gang(1))
-	q.Update(first.Key, reservations{"alpine": {Gang: gang(7)}}, &first)
+	other := entry("other", 9, 1, gang(1))
+	q.Update(other.Key, reservations{"alpine": {Gang: gang(7)}}, &other)
 	m.schedule(runA, "a", "1")
 	equal(t, map[string]int64{"a": 6}, freeCores(v))
-	equal(t, []string{"b", "c"}, ahead(v))
+	equal(t, "b", first(v))
 	equal(t, 0, v.Scheduled(runA).Pods)
 	equal(t, map[string]int64{"a": 0}, freeCores(q.View("alpine", m.Room(), key("self"))))
 
@@ -126,21 +121,20 @@ func TestViewIsAValue(t *testing.T) {
 	q = waiting(entry("b", 3, 1, gang(1)), entry("c", 2, 1, gang(1)))
 	v = q.View("alpine", room, key("self"))
 	fit.Reserve(v.Nodes, gang(1).Pod, 8)
-	v.Ahead[0], v.Ahead[1] = first, first
 	equal(t, 8000, room.Nodes[0].Free[corev1.ResourceCPU])
 	again := q.View("alpine", room, key("self"))
 	equal(t, map[string]int64{"a": 8}, freeCores(again))
-	equal(t, []string{"b", "c"}, ahead(again))
+	equal(t, "b", first(again))
 }
 
-func TestViewListsAllOthersInLine(t *testing.T) {
+func TestLineListsAllInOrder(t *testing.T) {
 	m := newMember(node("a", "8", nil))
 	q := waiting(entry("d", 0, 4, gang(1)), entry("self", 1, 1, gang(1)), entry("b", 1, 2, gang(1)), entry("a", 9, 3, gang(1), anywhere), entry("c", 9, 1, gang(1), elsewhere))
 	var got []string
-	for _, e := range q.View("alpine", m.Room(), key("self")).Ahead {
+	for _, e := range q.Line("alpine", m.Room(), 0).Standings {
 		got = append(got, e.Key.Name)
 	}
-	equal(t, []string{"a", "b", "d"}, got)
+	equal(t, []string{"a", "self", "b", "d"}, got)
 }
 
 func TestReserveSinceTheView(t *testing.T) {

@@ -39,7 +39,7 @@ func TestRestore(t *testing.T) {
 	equal(t, &e, q.Pending(key("b")))
 	equal(t, map[string]int{"alpine": 1, "basalt": 1}, q.Runs())
 	equal(t, map[string]int64{"a": 5}, freeCores(q.View("alpine", newMember(node("a", "8", nil)).Room(), key("self"))))
-	equal(t, "b", q.Head("cinder").Key.Name)
+	equal(t, true, q.Waits("cinder"))
 }
 
 func TestRestoreKeepsReservationsThatAreNewer(t *testing.T) {

@@ -2,8 +2,10 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/fit"
 	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/nodeusage"
@@ -16,11 +18,12 @@ type View struct {
 	State nodeusage.State
 	// Nodes are the member's, with what is free less what others have reserved.
 	Nodes []fleet.Node
-	// Ahead are the others that wait on this member, first come first, whether or not they come before this one.
-	Ahead []Entry
 
-	room    *nodeusage.Room
-	version int
+	// line are the others that wait on this member, unplaced the pods of others that have reserved room and have no node.
+	line     *line
+	unplaced []fit.Unplaced
+	room     *nodeusage.Room
+	version  int
 }
 
 // Scheduled is how many pods of a run have a node.
@@ -29,50 +32,149 @@ func (v *View) Scheduled(run string) fleet.Scheduled { return v.room.Scheduled(r
 // Fit is how a gang fits on a member, in its turn.
 type Fit struct {
 	fit.Result
-	// Blocked is why it may not begin; empty if it may.
+	// Blocked is why it may not begin; empty if it may. It names nobody of other namespaces.
 	Blocked string
+	// Quota says that the reason is a limit of its namespace.
+	Quota bool
 	// Behind is who comes first, where that is the reason.
 	Behind Key
 }
 
-// Check says whether a gang may begin: all of it fits, and nobody who comes before it waits for the same room.
-// Where what is free is not known, it may: the member's own scheduler will tell.
+// Check says whether a gang may begin: its run stays within the limits of its namespace, all of the gang fits, and nobody
+// who comes before it waits for the same room and might miss it. Where what is free is not known, it fits: the member's own
+// scheduler will tell.
 func (v *View) Check(gang fit.Gang, self Rank) Fit {
-	if v.State != nodeusage.Known {
-		return Fit{Result: fit.Result{Fits: true, Pods: gang.Size}}
+	out := Fit{Result: fit.Result{Fits: true, Pods: gang.Size}}
+	holds := holding(v.State, v.Nodes)
+	if v.State == nodeusage.Known {
+		out.Result = fit.Check(v.Nodes, gang)
 	}
-	out := Fit{Result: fit.Check(v.Nodes, gang)}
-	if !out.Fits {
+	first, t := v.before(v.Nodes, gang, self, holds)
+	switch {
+	case t.excess != nil:
+		out.Blocked, out.Quota, out.Behind = t.excess.String(), true, t.first
+	case !out.Fits:
 		out.Blocked = out.Miss
-		if !fit.Holds(v.Nodes, gang) {
-			out.Blocked += "; they would not fit either if every run there had ended"
+		if !holds(gang) {
+			out.Blocked += neverFits
 		}
-		return out
-	}
-	if first := v.First(v.Nodes, gang, self); first != nil {
-		out.Blocked, out.Behind = first.Turn(), first.Key
+	case first != nil:
+		out.Blocked, out.Behind = v.Turn(first, self), first.Key
 	}
 	return out
 }
 
-// First is who comes first of those that wait for the same room and come before self; nil if nobody does. Who would
-// not fit even if every run had ended holds nobody up.
+// Growth is how many more pods, no more than those given, a live run of so many may have within the limits of its
+// namespace; and if it is none, why.
+func (v *View) Growth(gang fit.Gang, more int, self Rank) (pods int, blocked string) {
+	t := &v.line.tenants[self.Key.Namespace].terms
+	if v.line.problem == "" && !t.limited() {
+		return more, ""
+	}
+	_, own := v.before(v.Nodes, gang, self, holding(v.State, v.Nodes))
+	if v.line.problem != "" {
+		return 0, own.excess.String()
+	}
+	size := gang.Size
+	for ; more > 0; more-- {
+		gang.Size, gang.Full = size+more, 0
+		e := exceeds(v.Member, t, gang, false, v.line.tenants[self.Key.Namespace].usage, *own.kept)
+		if e == nil {
+			return more, ""
+		}
+		blocked = e.String()
+	}
+	return 0, blocked
+}
+
+// First is who comes first of those that wait for the same room, come before self and might miss it; nil if nobody does.
+// Who would not fit even if every run had ended, or is beyond the limits of its namespace, holds nobody up.
 func (v *View) First(nodes []fleet.Node, gang fit.Gang, self Rank) *Entry {
-	for i := range v.Ahead {
-		e := &v.Ahead[i]
-		if e.Compare(self) > 0 {
-			return nil
+	first, _ := v.before(nodes, gang, self, holding(v.State, nodes))
+	return first
+}
+
+// before is who comes before a gang, and the turn of that itself where its namespace has limits.
+func (v *View) before(nodes []fleet.Node, gang fit.Gang, self Rank, holds func(fit.Gang) bool) (first *Entry, own turn) {
+	limited := v.line.problem != "" || v.line.tenants[self.Key.Namespace].terms.limited()
+	if v.State != nodeusage.Known && !limited {
+		return nil, turn{}
+	}
+	e := &Entry{Rank: self, Anywhere: &gang}
+	w := waiters{nodes: nodes, placed: v.unplaced}
+	for t := range v.line.with(e).turns(holds) {
+		if t.Entry == e {
+			return first, t
 		}
-		theirs, _ := e.On(v.Member)
-		if fit.Compete(nodes, theirs, gang) && fit.Holds(nodes, theirs) {
-			return e
+		if first == nil && v.State == nodeusage.Known && t.holds && t.excess == nil && fit.Compete(nodes, t.gang, gang) {
+			w.entries = append(w.entries, t)
+			first = w.delayed(gang)
 		}
+		if first != nil && !limited {
+			return first, turn{}
+		}
+	}
+	return first, turn{} // not reached: it is in the line
+}
+
+// neverFits is said of pods that lack room now, and always will.
+const neverFits = "; they would not fit either if every run there had ended"
+
+// maxSpared is how many others, who come first and want the same room, a gang may have.
+const maxSpared = 4
+
+// waiters are those for whom room is kept on nodes, first come first, and the pods that may still come to any node.
+type waiters struct {
+	nodes   []fleet.Node
+	placed  []fit.Unplaced
+	entries []turn
+}
+
+// place notes the pods of a gang that may begin.
+func (w *waiters) place(g fit.Gang) { w.placed = withPods(w.placed, g) }
+
+func withPods(all []fit.Unplaced, g fit.Gang) []fit.Unplaced {
+	all = append(slices.Clip(all), fit.Unplaced{Pod: g.Pod, Count: g.Pods()})
+	if g.Beside != nil {
+		all = append(all, fit.Unplaced{Pod: *g.Beside, Count: 1})
+	}
+	return all
+}
+
+// delayed is the first who might miss what a gang takes; nil if surely nobody does.
+func (w *waiters) delayed(g fit.Gang) *Entry {
+	whole, unplaced := g, w.placed
+	whole.Size = g.Pods()
+	found := 0
+	for _, t := range w.entries {
+		if !fit.Compete(w.nodes, t.gang, g) {
+			continue
+		}
+		if found++; found > maxSpared || !fit.Spares(w.nodes, t.gang, whole, unplaced) {
+			return t.Entry
+		}
+		unplaced = withPods(unplaced, t.gang)
 	}
 	return nil
 }
 
-// Turn says that room is kept for an entry, for the status of those behind it.
-func (e *Entry) Turn() string {
+// Turn says that room is kept for one who comes first, for the status of self.
+func (v *View) Turn(first *Entry, self Rank) string { return v.line.turnOf(first, self) }
+
+// turnOf says it, and that a priority does not count, where it might be expected to.
+func (l *line) turnOf(first *Entry, self Rank) string {
+	out := first.Turn(self.Key)
+	if highest := l.tenants[self.Key.Namespace].maxPriority; first.Key.Namespace != self.Key.Namespace && self.Priority > highest {
+		out += fmt.Sprintf("; its priority %d counts as %d among other namespaces (annotation %s of its namespace)", self.Priority, highest, v1alpha1.AnnotationMaxPriority)
+	}
+	return out
+}
+
+// Turn says that room is kept for an entry, for the status of one behind it.
+func (e *Entry) Turn(behind Key) string {
+	if e.Key.Namespace != behind.Namespace {
+		return "room there is kept for a run of another namespace, which waits for it and comes first"
+	}
 	return fmt.Sprintf("its room is kept for %s, which waits for it and comes first (priority %d, created %s)",
 		e.Key, e.Priority, e.Created.UTC().Format(time.RFC3339))
 }

@@ -62,6 +62,7 @@ type Place struct {
 	Fits      int32      `json:"fits" doc:"How many of its pods have room now, in its turn."`
 	Miss      string     `json:"miss,omitempty" doc:"What is missing, nearest first."`
 	Turn      string     `json:"turn,omitempty" doc:"Why it may not begin though it fits."`
+	Quota     bool       `json:"quota,omitempty" doc:"It would exceed what its namespace may use there; miss or turn say how."`
 	Behind    *Ref       `json:"behind,omitempty" doc:"Who comes before it and waits for the same room; both empty for one that the reader may not see."`
 }
 

@@ -16,7 +16,7 @@ import (
 func TestHideOthers(t *testing.T) {
 	first := queue.Entry{Rank: queue.Rank{Priority: 5, Created: time.Unix(0, 0), Key: queue.Key{Namespace: "canary-ns", Name: "canary-name"}}}
 	cases := map[string]struct{ text, hidden string }{
-		"the turn": {"0 of 1 members chosen; " + first.Turn() + "; cinder is away", "0 of 1 members chosen; its room is kept for another MiniCluster, which comes first; cinder is away"},
+		"the turn": {"0 of 1 members chosen; " + first.Turn(first.Key) + "; cinder is away", "0 of 1 members chosen; its room is kept for another MiniCluster, which comes first; cinder is away"},
 		"a Job": {
 			(&clusters.Conflict{Kind: "Job", Namespace: "hpc", Name: "n", Owner: "canary-ns/canary-name"}).Error(),
 			"Job hpc/n already exists on the member and belongs to another FleetMiniCluster: rename one of the two",

@@ -43,7 +43,7 @@ func placeOf(place int32, s *queue.Standing, sees Sees, since func(queue.Key) *t
 	if f == nil {
 		return p
 	}
-	p.Fits = int32(f.Pods) //nolint:gosec // no more than Size
+	p.Fits, p.Quota = int32(f.Pods), f.Quota //nolint:gosec // no more than Size
 	if f.Behind.Name != "" {
 		p.Behind = &Ref{Name: f.Behind.Name, Namespace: f.Behind.Namespace}
 		if !sees.has(f.Behind.Namespace) {

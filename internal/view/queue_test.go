@@ -64,7 +64,8 @@ func TestLineOf(t *testing.T) {
 		{Place: 1, Namespace: "canary", Name: "canary-large", Priority: 9, Since: &noon, Pods: 8, Each: each, Fits: 5, Miss: "2 CPU short on node-7"},
 		{
 			Place: 2, Namespace: "hpc", Name: "b", Priority: 1, Since: &noon, Pods: 2, Each: each, Fits: 2, Behind: &view.Ref{Namespace: "canary", Name: "canary-large"},
-			Turn: "its room is kept for canary/canary-large, which waits for it and comes first (priority 9, created 2026-05-01T12:00:00Z)",
+			Turn: "room there is kept for a run of another namespace, which waits for it and comes first; " +
+				"its priority 1 counts as 0 among other namespaces (annotation minifleet.dev/max-priority of its namespace)",
 		},
 		{
 			Place: 3, Namespace: "hpc", Name: "c", Since: &noon, Pods: 6, Each: each, Fits: 5, Behind: &view.Ref{Namespace: "canary", Name: "canary-large"},
@@ -76,8 +77,7 @@ func TestLineOf(t *testing.T) {
 		t.Error(diff)
 	}
 	want.Places[0] = view.Place{Place: 1, Hidden: true}
-	want.Places[1].Turn, want.Places[1].Behind = "its room is kept for another MiniCluster, which comes first", &view.Ref{}
-	want.Places[2].Behind = &view.Ref{}
+	want.Places[1].Behind, want.Places[2].Behind = &view.Ref{}, &view.Ref{}
 	got := view.LineOf(line, only("hpc"), since)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -127,6 +127,9 @@ func (w *why) nearest() string {
 		return ""
 	}
 	g := w.Gangs[0]
+	if w.beyondQuota(g.Member) {
+		return "" // its status says by how much
+	}
 	after := w.after(g.Member)
 	node := slices.IndexFunc(g.Nodes, func(n NodeFit) bool { return n.Nearest && n.Lacks != "" })
 	switch missing := g.Pods - g.Fits; {
@@ -144,6 +147,15 @@ func (w *why) nearest() string {
 		return fmt.Sprintf("It starts when %d more of its %d pods have room on %s, where %s lacks %s for one of them%s.",
 			missing, g.Pods, g.Member, g.Nodes[node].Node, g.Nodes[node].Lacks, after)
 	}
+}
+
+// beyondQuota says whether it is a limit of its namespace that keeps it from a member.
+func (w *why) beyondQuota(member string) bool {
+	if w.Line == nil || w.Line.Member != member {
+		return false
+	}
+	p := w.Line.find(w.Namespace, w.Name)
+	return p != nil && p.Quota
 }
 
 // after says who starts before it on a member; empty where nobody does.

@@ -1095,6 +1095,8 @@ export interface components {
             pods: number;
             /** Format: int32 */
             priority: number;
+            /** @description It would exceed what its namespace may use there; miss or turn say how. */
+            quota?: boolean;
             /** Format: date-time */
             since?: string;
             /** @description Why it may not begin though it fits. */

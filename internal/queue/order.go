@@ -1,0 +1,329 @@
+package queue
+
+import (
+	"cmp"
+	"container/heap"
+	"iter"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/minifleet/minifleet/internal/fit"
+	"github.com/minifleet/minifleet/internal/fleet"
+	"github.com/minifleet/minifleet/internal/nodeusage"
+)
+
+// line is who waits on a member, by namespace, with all that their order depends on. It is a value: nothing in it changes.
+type line struct {
+	member string
+	// total is what the member has, zero where that is not known.
+	total    totals
+	tenants  map[string]*tenant
+	reserved map[Key]bool // who has reserved room there
+	served   uint64       // the latest
+	problem  string       // of the shares
+}
+
+// totals are CPU in millicores, memory in bytes, and GPUs.
+type totals [3]int64
+
+func totalsOf(a fleet.Amounts, times int64) (t totals) {
+	t[0], t[1] = a[corev1.ResourceCPU]*times, a[corev1.ResourceMemory]*times
+	for name, n := range a {
+		if fleet.IsGPU(name) {
+			t[2] += n * times
+		}
+	}
+	return t
+}
+
+func (t *totals) add(more totals) {
+	for i := range t {
+		t[i] += more[i]
+	}
+}
+
+// ofGang is what the pods of a gang take that its run may have.
+func ofGang(g fit.Gang, pods int, grows bool) totals {
+	t := totalsOf(g.Pod.Requests, int64(pods))
+	if g.Beside != nil && !grows {
+		t.add(totalsOf(g.Beside.Requests, 1))
+	}
+	return t
+}
+
+// tenant is a namespace on a member.
+type tenant struct {
+	namespace   string
+	terms       terms
+	maxPriority int32
+	used        totals
+	usage       usage
+	// served says when its latest run there was begun; 0 for a namespace that has had none.
+	served uint64
+	// waiting are its entries there, the higher priority first, then the older.
+	waiting []*Entry
+}
+
+// line makes that of a member, without one FleetMiniCluster. The queue is locked.
+func (q *Queue) line(member string, room *nodeusage.Room, without Key) *line {
+	waiting := map[string][]*Entry{}
+	for namespace, entries := range q.lines {
+		var here []*Entry
+		for _, e := range entries {
+			if _, ok := e.On(member); ok && e.Key != without {
+				here = append(here, e)
+			}
+		}
+		waiting[namespace] = here
+	}
+	return q.lineOf(member, q.totals(member, room), waiting, without)
+}
+
+// lineOf makes that of a member on which these wait, by namespace, without one FleetMiniCluster. The queue is locked.
+func (q *Queue) lineOf(member string, total totals, waiting map[string][]*Entry, without Key) *line {
+	l := &line{member: member, tenants: map[string]*tenant{}, reserved: map[Key]bool{}, served: q.clock, total: total}
+	if s := q.shares[member]; s != nil {
+		l.problem = s.problem
+	}
+	for namespace, entries := range waiting {
+		if len(entries) > 0 {
+			q.tenant(l, namespace).waiting = entries
+		}
+	}
+	for key, r := range q.reserved[member] {
+		if key == without {
+			continue
+		}
+		l.reserved[key] = true
+		t, pods := q.tenant(l, key.Namespace), r.Gang.Size-r.Succeeded
+		t.used.add(ofGang(r.Gang, pods, false))
+		t.usage.add(need(&t.terms, r.Gang, pods, false))
+	}
+	q.tenant(l, without.Namespace)
+	return l
+}
+
+// tenant is a namespace of a line, which is added to it. The queue is locked.
+func (q *Queue) tenant(l *line, namespace string) *tenant {
+	t := l.tenants[namespace]
+	if t == nil {
+		t = &tenant{
+			namespace: namespace, terms: q.termsOf(l.member, namespace), maxPriority: q.namespaces[namespace].MaxPriority,
+			served: q.served[l.member][namespace],
+		}
+		l.tenants[namespace] = t
+	}
+	return t
+}
+
+// totals are what a member has. The queue is locked.
+func (q *Queue) totals(member string, room *nodeusage.Room) totals {
+	if known, ok := q.rooms[member]; ok && known.room == room {
+		return known.total
+	}
+	k := seen{room: room}
+	for i := range room.Nodes {
+		n := &room.Nodes[i]
+		all := n.Allocatable
+		if all == nil {
+			all = n.Total
+		}
+		k.total.add(totalsOf(all, 1))
+	}
+	q.rooms[member] = k
+	return k.total
+}
+
+// seen is the room of a member as it was seen last.
+type seen struct {
+	room  *nodeusage.Room
+	total totals
+}
+
+// with is the line with one more in it.
+func (l *line) with(e *Entry) *line {
+	out, t := *l, *l.tenants[e.Key.Namespace]
+	i, _ := slices.BinarySearchFunc(t.waiting, e, (*Entry).compare)
+	t.waiting = slices.Insert(slices.Clone(t.waiting), i, e)
+	out.tenants = maps.Clone(l.tenants)
+	out.tenants[t.namespace] = &t
+	return &out
+}
+
+func (e *Entry) compare(o *Entry) int { return e.Compare(o.Rank) }
+
+// turn is an entry of a line in its turn.
+type turn struct {
+	*Entry
+	gang fit.Gang
+	// excess is why it is beyond the limits of its namespace; nil if it is not. Such a one holds nobody else up.
+	excess *excess
+	// first is who of the same namespace comes first for what is left of the limits, if that is the reason.
+	first Key
+	// holds says that room is kept for it: it would fit if everything had ended that ever ends, and is within the limits
+	// by itself.
+	holds bool
+	// kept is what those of the same namespace take of the limits that come first. It is that until the next turn.
+	kept *usage
+}
+
+// turns are those that wait, in order. Between namespaces: the higher priority comes first, as far as it counts, then who
+// has the smaller share of the member for its weight, then who was served least recently, then the older. Within one: the
+// higher priority, then the older. Whoever is next counts as served, with what it asks for, for those that follow.
+func (l *line) turns(holds func(fit.Gang) bool) iter.Seq[turn] {
+	return func(yield func(turn) bool) {
+		heads, served := l.cursors(), l.served
+		for len(heads) > 0 {
+			c := heads[0]
+			t := c.turn(l, holds)
+			if !yield(t) {
+				return
+			}
+			if t.holds {
+				c.keep(l, t)
+			}
+			if t.holds && t.excess == nil {
+				served++
+				c.place(l, t, served)
+			}
+			if c.waiting = c.waiting[1:]; len(c.waiting) == 0 {
+				heap.Pop(&heads)
+			} else {
+				heap.Fix(&heads, 0)
+			}
+		}
+	}
+}
+
+func (l *line) cursors() cursors {
+	out := make(cursors, 0, len(l.tenants))
+	for _, t := range l.tenants {
+		if len(t.waiting) > 0 {
+			c := &cursor{tenant: *t, runs: t.usage.runs}
+			c.share = shareOf(l.total, c.used, c.runs, t.terms.weight)
+			out = append(out, c)
+		}
+	}
+	heap.Init(&out)
+	return out
+}
+
+// shareOf is the dominant share: the greatest of what is used of each resource, for its weight. Where it is not known what
+// the member has, runs are counted.
+func shareOf(total, used totals, runs int, weight int64) float64 {
+	if total == (totals{}) {
+		return float64(runs) / float64(weight)
+	}
+	share := 0.0
+	for i, n := range used {
+		if total[i] > 0 {
+			share = max(share, float64(n)/float64(total[i]))
+		}
+	}
+	return share / float64(weight)
+}
+
+// cursor is a namespace of which some entries have had their turn.
+type cursor struct {
+	tenant
+	// runs are those that it has, and those that count as served; share is what all of them take.
+	runs  int
+	share float64
+	// kept is what those take of the limits.
+	kept  usage
+	first Key // of those
+}
+
+// turn is that of the next.
+func (c *cursor) turn(l *line, holds func(fit.Gang) bool) turn {
+	e := c.waiting[0]
+	gang, _ := e.On(l.member)
+	t := turn{Entry: e, gang: gang, kept: &c.kept}
+	if l.problem != "" {
+		t.excess = &excess{problem: l.problem}
+		return t
+	}
+	if c.terms.limited() {
+		t.excess = exceeds(l.member, &c.terms, gang, l.reserved[e.Key], c.usage, c.kept)
+	}
+	if t.excess != nil && t.excess.asks+t.excess.used <= t.excess.limit {
+		t.first = c.first
+	}
+	t.holds = (t.excess == nil || !t.excess.never()) && holds(gang)
+	return t
+}
+
+// keep keeps what an entry asks for of the limits from those of its namespace that follow.
+func (c *cursor) keep(l *line, t turn) {
+	if !c.terms.limited() {
+		return
+	}
+	c.kept.add(need(&c.terms, t.gang, t.gang.Pods(), l.reserved[t.Key]))
+	if c.first.Name == "" {
+		c.first = t.Key
+	}
+}
+
+// place counts an entry as served.
+func (c *cursor) place(l *line, t turn, served uint64) {
+	grows := l.reserved[t.Key]
+	c.used.add(ofGang(t.gang, t.gang.Pods(), grows))
+	c.served = served
+	if !grows {
+		c.runs++
+	}
+	c.share = shareOf(l.total, c.used, c.runs, c.terms.weight)
+}
+
+// cursors are a heap of namespaces, whose next entry comes first first.
+type cursors []*cursor
+
+func (h cursors) Len() int           { return len(h) }
+func (h cursors) Less(i, j int) bool { return h[i].before(h[j]) < 0 }
+func (h cursors) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *cursors) Push(x any)        { *h = append(*h, x.(*cursor)) } //nolint:forcetypeassert // what the heap is of
+
+func (h *cursors) Pop() any {
+	last := len(*h) - 1
+	out := (*h)[last]
+	*h = (*h)[:last]
+	return out
+}
+
+func (c *cursor) before(o *cursor) int {
+	a, b := c.waiting[0], o.waiting[0]
+	if mine, theirs := min(a.Priority, c.maxPriority), min(b.Priority, o.maxPriority); mine != theirs {
+		return cmp.Compare(theirs, mine)
+	}
+	if n := cmp.Or(cmp.Compare(c.share, o.share), cmp.Compare(c.served, o.served), a.Created.Compare(b.Created)); n != 0 {
+		return n
+	}
+	return compareKeys(a.Key, b.Key)
+}
+
+// holding remembers which gangs would fit once everything had ended that ever ends.
+func holding(state nodeusage.State, nodes []fleet.Node) func(fit.Gang) bool {
+	known := map[shape]bool{}
+	return func(g fit.Gang) bool {
+		if state != nodeusage.Known {
+			return true
+		}
+		s := shapeOf(g)
+		out, ok := known[s]
+		if !ok {
+			out = fit.Holds(nodes, g)
+			known[s] = out
+		}
+		return out
+	}
+}
+
+// shape is the same for gangs that need the same.
+type shape struct {
+	pod, beside string
+	size, pods  int
+}
+
+func shapeOf(g fit.Gang) shape { return shape{g.Pod.Key, besideKey(g), g.Size, g.Pods()} }
