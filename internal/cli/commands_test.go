@@ -52,6 +52,7 @@ func TestGolden(t *testing.T) {
 		"why failed":         {orderly, []string{"why", "broken"}},
 		"why unknown":        {scene{objects: fleet()}, []string{"why", "lost"}},
 		"queue":              {scene{objects: fleet()}, []string{"queue"}},
+		"queue of tenants":   {scene{objects: append(fleet(), ofTenant())}, []string{"queue"}},
 		"events":             {scene{objects: fleet()}, []string{"events", "lammps"}},
 		"events of all":      {scene{objects: fleet()}, []string{"events", "-A"}},
 		"check":              {orderly, []string{"check"}},

@@ -201,6 +201,13 @@ func fleet() []client.Object {
 	}
 }
 
+// ofTenant waits for room in another namespace, with a priority that is no concern of the first.
+func ofTenant() *v1alpha1.FleetMiniCluster {
+	f := fleetMiniCluster("fold", v1alpha1.StateWaiting, waitingFor("alpine", "quota exceeded: it asks for 1 run", 1000, time.Minute))
+	f.Namespace = "physics"
+	return f
+}
+
 func ofHub() []client.Object {
 	var out []client.Object
 	for _, kind := range kinds {

@@ -24,10 +24,11 @@ func newQueue(env *environment) *cobra.Command {
 	f := queueFlags{hubFlags: newHubFlags(env)}
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "Show who waits for room on each member, first come first",
-		Long: "Lists what waits for room, by member: the higher spec.priority comes first, then the older, and MISSING says\n" +
-			"what is lacking there. Ranks count all namespaces. Where you may not list them, only those of one namespace are\n" +
-			"shown, and their ranks are not known.",
+		Short: "Show who waits for room on each member, first come first in each namespace",
+		Long: "Lists what waits for room, by member and namespace: the higher spec.priority comes first, then the older, and\n" +
+			"MISSING says what is lacking there. RANK counts those of the same namespace. The order of namespaces depends on\n" +
+			"what each of them uses of the member at the moment; the dashboard shows it. Where you may not list all\n" +
+			"namespaces, one is shown.",
 		Example: "  minifleet queue\n  minifleet queue --member alpine",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,7 +45,8 @@ func newQueue(env *environment) *cobra.Command {
 type waiter struct {
 	item            *v1alpha1.FleetMiniCluster
 	member, missing string
-	rank            int
+	// rank is among those of its namespace, from 1.
+	rank int
 }
 
 func (f *queueFlags) show(ctx context.Context, hub *hubClient) error {
@@ -59,7 +61,7 @@ func (f *queueFlags) show(ctx context.Context, hub *hubClient) error {
 	}
 	waiters := waitersOf(list.Items, f.member)
 	if partial {
-		f.env.notef("only namespace %s is shown, and without ranks: you may not list those of others, who may be ahead", hub.namespace)
+		f.env.notef("only namespace %s is shown: you may not list those of others", hub.namespace)
 	}
 	if len(waiters) == 0 {
 		f.env.notef("nothing waits for room")
@@ -67,17 +69,13 @@ func (f *queueFlags) show(ctx context.Context, hub *hubClient) error {
 	}
 	table := screen.NewTable("MEMBER", "RANK", "NAMESPACE", "NAME", "PRIORITY", "PODS", "AGE", "MISSING")
 	for _, w := range waiters {
-		rank := strconv.Itoa(w.rank)
-		if partial {
-			rank = "-"
-		}
-		table.Add(screen.Text(orDash(w.member)), screen.Text(rank), screen.Text(w.item.Namespace), screen.Text(w.item.Name), screen.Text(strconv.Itoa(int(w.item.Spec.Priority))),
+		table.Add(screen.Text(orDash(w.member)), screen.Text(strconv.Itoa(w.rank)), screen.Text(w.item.Namespace), screen.Text(w.item.Name), screen.Text(strconv.Itoa(int(w.item.Spec.Priority))),
 			screen.Text(strconv.Itoa(int(max(w.item.Spec.MiniCluster.Size, 1)))), screen.Text(age(f.env.now(), w.item.CreationTimestamp.Time)), screen.Text(w.missing))
 	}
 	return table.Print(f.env.screen())
 }
 
-// waitersOf are those who wait, by member and rank.
+// waitersOf are those who wait, by member, namespace and rank.
 func waitersOf(items []v1alpha1.FleetMiniCluster, member string) []waiter {
 	var out []waiter
 	for i := range items {
@@ -88,12 +86,12 @@ func waitersOf(items []v1alpha1.FleetMiniCluster, member string) []waiter {
 		}
 	}
 	slices.SortFunc(out, func(a, b waiter) int {
-		return cmp.Or(cmp.Compare(a.member, b.member), cmp.Compare(b.item.Spec.Priority, a.item.Spec.Priority),
-			created(a.item).Compare(created(b.item)), cmp.Compare(a.item.Namespace, b.item.Namespace), cmp.Compare(a.item.Name, b.item.Name))
+		return cmp.Or(cmp.Compare(a.member, b.member), cmp.Compare(a.item.Namespace, b.item.Namespace),
+			cmp.Compare(b.item.Spec.Priority, a.item.Spec.Priority), created(a.item).Compare(created(b.item)), cmp.Compare(a.item.Name, b.item.Name))
 	})
 	for i := range out {
 		out[i].rank = 1
-		if i > 0 && out[i-1].member == out[i].member {
+		if i > 0 && out[i-1].member == out[i].member && out[i-1].item.Namespace == out[i].item.Namespace {
 			out[i].rank = out[i-1].rank + 1
 		}
 	}
