@@ -23,6 +23,9 @@ const runA, runB, runC = "00000000aa", "00000000bb", "00000000cc"
 
 func key(name string) queue.Key { return queue.Key{Namespace: "hpc", Name: name} }
 
+// of is a key of another namespace.
+func of(namespace, name string) queue.Key { return queue.Key{Namespace: namespace, Name: name} }
+
 // hour is a time of some day.
 func hour(n int) time.Time { return time.Date(2026, 1, 1, n, 0, 0, 0, time.UTC) }
 
@@ -115,6 +118,33 @@ func elsewhere(e *queue.Entry) { e.Gangs = map[string]fit.Gang{"basalt": e.Gangs
 func anywhere(e *queue.Entry) {
 	g := e.Gangs["alpine"]
 	e.Anywhere, e.Gangs = &g, nil
+}
+
+// in is of another namespace.
+func in(namespace string) func(*queue.Entry) {
+	return func(e *queue.Entry) { e.Key.Namespace = namespace }
+}
+
+// shared is a member with shares.
+func shared(name string, generation int64, shares ...v1alpha1.NamespaceShare) *v1alpha1.MemberCluster {
+	m := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Generation: generation}}
+	m.Spec.Shares = shares
+	return m
+}
+
+// share is that of the namespaces named.
+func share(weight int32, limits map[corev1.ResourceName]string, runs int32, names ...string) v1alpha1.NamespaceShare {
+	s := v1alpha1.NamespaceShare{Name: names[0], Weight: weight, Namespaces: v1alpha1.ShareNamespaces{Names: names}}
+	for name, amount := range limits {
+		if s.Limits == nil {
+			s.Limits = v1alpha1.ShareLimits{}
+		}
+		s.Limits[name] = resource.MustParse(amount)
+	}
+	if runs >= 0 {
+		s.Runs = &runs
+	}
+	return s
 }
 
 // behind has its status name another as the one who comes first on alpine.

@@ -1,13 +1,16 @@
 package queue_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/fit"
 	"github.com/minifleet/minifleet/internal/queue"
 )
@@ -30,6 +33,13 @@ type racer struct {
 	over      bool
 }
 
+// tenant is a namespace of theirs. Limits are of cores and runs on each member, -1 for none.
+type tenant struct {
+	weight, cap int32
+	cores, runs int
+	served      map[string]int // by member
+}
+
 // holds is how many cores of its member it takes from others.
 func (r *racer) holds() int { return r.gangs[r.member].Size - r.told }
 
@@ -42,6 +52,8 @@ type race struct {
 	cores   map[string]int
 	taken   map[string]int // how many reservations were made, by member
 	racers  []*racer
+	tenants map[string]*tenant
+	begun   int
 }
 
 func newRace(t *testing.T, seed uint64) *race {
@@ -53,9 +65,22 @@ func newRace(t *testing.T, seed uint64) *race {
 		},
 		cores: map[string]int{"alpine": 8, "basalt": 5},
 	}
-	for i := range 8 {
+	w.tenants = map[string]*tenant{}
+	for i := range 1 + w.random.IntN(3) {
+		t := &tenant{weight: 1 + int32(w.random.IntN(3)), cap: int32(w.random.IntN(3)), cores: -1, runs: -1, served: map[string]int{}}
+		if w.random.IntN(2) == 0 {
+			t.cores = 2 + w.random.IntN(6)
+		}
+		if w.random.IntN(3) == 0 {
+			t.runs = 1 + w.random.IntN(2)
+		}
+		w.tenants[fmt.Sprint("team-", i)] = t
+	}
+	w.setShares()
+	for i := range 10 {
 		r := &racer{gangs: map[string]fit.Gang{}}
-		r.Rank = queue.Rank{Priority: int32(w.random.IntN(3)), Created: hour(w.random.IntN(4)), Key: key(fmt.Sprint(i))}
+		namespace := fmt.Sprint("team-", w.random.IntN(len(w.tenants)))
+		r.Rank = queue.Rank{Priority: int32(w.random.IntN(3)), Created: hour(w.random.IntN(4)), Key: of(namespace, fmt.Sprint(i))}
 		for _, name := range memberNames {
 			if w.random.IntN(4) > 0 {
 				r.gangs[name] = gang(1 + w.random.IntN(9))
@@ -68,10 +93,27 @@ func newRace(t *testing.T, seed uint64) *race {
 
 var memberNames = []string{"alpine", "basalt"}
 
-// fits says whether a racer will ever fit on a member.
+// setShares tells the queue of the tenants.
+func (w *race) setShares() {
+	for _, member := range memberNames {
+		var shares []v1alpha1.NamespaceShare
+		for name, t := range w.tenants {
+			limits := map[corev1.ResourceName]string{}
+			if t.cores >= 0 {
+				limits["cpu"] = fmt.Sprint(t.cores)
+			}
+			shares = append(shares, share(t.weight, limits, int32(t.runs), name))
+			w.queue.SetNamespace(name, queue.Namespace{MaxPriority: t.cap})
+		}
+		w.queue.SetShares(shared(member, 1, shares...))
+	}
+}
+
+// fits says whether a racer will ever fit on a member, and within the limits there.
 func (w *race) fits(r *racer, name string) bool {
 	g, ok := r.gangs[name]
-	return ok && g.Size <= w.cores[name]
+	t := w.tenants[r.Key.Namespace]
+	return ok && g.Size <= w.cores[name] && (t.cores < 0 || g.Size <= t.cores)
 }
 
 // mayRun says that a racer has a run before it, on one member at least.
@@ -88,11 +130,64 @@ func (w *race) left(self *racer, name string) int {
 	return n
 }
 
+// use is what a tenant has of a member, and what those of it take that come first.
+type use struct{ cores, runs, served, keptCores, keptRuns int }
+
 // mayBegin says, from what is known to be true, whether it is a racer's turn on a member.
 func (w *race) mayBegin(self *racer, name string) bool {
-	return self.gangs[name].Size <= w.left(self, name) && !slices.ContainsFunc(w.racers, func(r *racer) bool {
-		return r != self && r.inLine && r.Compare(self.Rank) < 0 && w.fits(r, name)
-	})
+	uses, line := map[string]*use{}, []*racer{self}
+	for namespace, t := range w.tenants {
+		uses[namespace] = &use{served: t.served[name]}
+	}
+	for _, r := range w.racers {
+		if r == self {
+			continue
+		}
+		if r.member == name {
+			uses[r.Key.Namespace].cores += r.holds()
+			uses[r.Key.Namespace].runs++
+		}
+		if _, here := r.gangs[name]; here && r.inLine && r.member != name {
+			line = append(line, r)
+		}
+	}
+	for {
+		r := w.next(line, uses, name)
+		u, t, size := uses[r.Key.Namespace], w.tenants[r.Key.Namespace], r.gangs[name].Size
+		within := (t.cores < 0 || u.cores+u.keptCores+size <= t.cores) && (t.runs < 0 || u.runs+u.keptRuns < t.runs)
+		switch {
+		case r == self:
+			return within && size <= w.left(self, name)
+		case !w.fits(r, name):
+		case within:
+			return false // all pods are equal, so nothing is left over
+		default:
+			u.keptCores += size
+			u.keptRuns++
+		}
+		line = slices.DeleteFunc(slices.Clone(line), func(o *racer) bool { return o == r })
+	}
+}
+
+// next is who comes first: the obvious way.
+func (w *race) next(line []*racer, uses map[string]*use, name string) *racer {
+	share := func(r *racer) int { // of the member's cores, for a weight of 1 to 3, in sixths
+		return uses[r.Key.Namespace].cores * 6 / int(w.tenants[r.Key.Namespace].weight)
+	}
+	var first *racer
+	for _, r := range line {
+		own := func(o *racer) bool { return o.Key.Namespace == r.Key.Namespace && o.Compare(r.Rank) < 0 }
+		if slices.ContainsFunc(line, own) {
+			continue
+		}
+		if first == nil || cmp.Or(
+			cmp.Compare(min(first.Priority, w.tenants[first.Key.Namespace].cap), min(r.Priority, w.tenants[r.Key.Namespace].cap)),
+			cmp.Compare(share(r), share(first)), cmp.Compare(uses[r.Key.Namespace].served, uses[first.Key.Namespace].served),
+			r.Created.Compare(first.Created), cmp.Compare(r.Key.Namespace, first.Key.Namespace)) < 0 {
+			first = r
+		}
+	}
+	return first
 }
 
 // step lets a racer do what comes next for it.
@@ -105,6 +200,8 @@ func (w *race) step(r *racer) {
 		w.reserve(r)
 	case r.run == "":
 		r.run, r.inLine = fmt.Sprintf("%010x", w.random.Uint64()&0xffffffffff), false
+		w.begun++
+		w.tenants[r.Key.Namespace].served[r.member] = w.begun
 		w.update(r)
 	case r.scheduled < r.gangs[r.member].Size:
 		w.schedule(r)
@@ -181,10 +278,17 @@ func (w *race) schedule(r *racer) {
 // check is what holds at all times.
 func (w *race) check() {
 	for _, name := range memberNames {
-		held := 0
+		held, byTenant, runs := 0, map[string]int{}, map[string]int{}
 		for _, r := range w.racers {
 			if own, ok := w.queue.Reservations(r.Key)[name]; ok {
 				held += own.Gang.Size - own.Succeeded
+				byTenant[r.Key.Namespace] += own.Gang.Size - own.Succeeded
+				runs[r.Key.Namespace]++
+			}
+		}
+		for namespace, t := range w.tenants {
+			if t.cores >= 0 && byTenant[namespace] > t.cores || t.runs >= 0 && runs[namespace] > t.runs {
+				w.Fatalf("%s has %d runs and %d cores on %s, and may have %d and %d", namespace, runs[namespace], byTenant[namespace], name, t.runs, t.cores)
 			}
 		}
 		if held > w.cores[name] {
@@ -203,6 +307,9 @@ func (w *race) checkHead(name string) {
 	}
 	head := line[0]
 	f := w.queue.View(name, room, head.Key).Check(head.Gangs[name], head.Rank)
+	if f.Quota {
+		return
+	}
 	if f.Fits && f.Blocked != "" {
 		w.Fatalf("%s is the first on %s, and is told: %s", head.Key, name, f.Blocked)
 	}
@@ -212,10 +319,10 @@ func (w *race) checkHead(name string) {
 	}
 }
 
-// Whatever the order in which several decide and reserve, no room is given twice, each gets its turn, and all that ever
-// fit run.
+// Whatever the order in which several decide and reserve, no room is given twice, no namespace exceeds its limits, each gets
+// its turn, and all that ever fit run.
 func TestQueueUnderRandomSchedules(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(60) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			w := newRace(t, seed)
 			for steps := 0; slices.ContainsFunc(w.racers, w.mayRun); steps++ {

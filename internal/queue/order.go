@@ -72,13 +72,20 @@ func (q *Queue) line(member string, room *nodeusage.Room, without Key) *line {
 	for namespace, entries := range q.lines {
 		var here []*Entry
 		for _, e := range entries {
-			if _, ok := e.On(member); ok && e.Key != without {
+			if e.Key != without && q.waits(e, member) {
 				here = append(here, e)
 			}
 		}
 		waiting[namespace] = here
 	}
 	return q.lineOf(member, q.totals(member, room), waiting, without)
+}
+
+// waits says whether an entry waits on a member, and has not got its room there. The queue is locked.
+func (q *Queue) waits(e *Entry, member string) bool {
+	_, here := e.On(member)
+	r, has := q.reserved[member][e.Key]
+	return here && (!has || r.Run != "")
 }
 
 // lineOf makes that of a member on which these wait, by namespace, without one FleetMiniCluster. The queue is locked.
@@ -218,11 +225,11 @@ func shareOf(total, used totals, runs int, weight int64) float64 {
 	}
 	share := 0.0
 	for i, n := range used {
-		if total[i] > 0 {
-			share = max(share, float64(n)/float64(total[i]))
+		if total[i] > 0 { // divided once, so that equal shares are equal
+			share = max(share, float64(n)/(float64(total[i])*float64(weight)))
 		}
 	}
-	return share / float64(weight)
+	return share
 }
 
 // cursor is a namespace of which some entries have had their turn.

@@ -25,6 +25,9 @@ func (q *Queue) everyLine() []*scene {
 	waiting := map[string]map[string][]*Entry{} // by member and namespace
 	for namespace, entries := range q.lines {
 		add := func(member string, e *Entry) {
+			if !q.waits(e, member) {
+				return
+			}
 			if waiting[member] == nil {
 				waiting[member] = map[string][]*Entry{}
 			}
