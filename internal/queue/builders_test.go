@@ -192,3 +192,5 @@ func equal[T any](t *testing.T, want, got T) {
 		t.Error(diff)
 	}
 }
+
+func quantity(amount string) resource.Quantity { return resource.MustParse(amount) }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/internal/nodeusage"
@@ -88,7 +87,7 @@ func TestOrderBetweenNamespaces(t *testing.T) {
 			line: []queue.Entry{entry("a1", 0, 1, one, a), entry("b1", 0, 2, one, b)},
 			setUp: []func(*queue.Queue){
 				func(q *queue.Queue) { // half of the memory, and one of eight cores
-					big := gang(1, func(s *corev1.PodSpec) { s.Containers[0].Resources.Requests["memory"] = resource.MustParse("4Gi") })
+					big := gang(1, func(s *corev1.PodSpec) { s.Containers[0].Resources.Requests["memory"] = quantity("4Gi") })
 					q.Update(of("a", "live"), reservations{"alpine": {Run: runA, Gang: big}}, nil)
 				}, live("b", 3),
 			},
@@ -279,6 +278,6 @@ func (c *crowd) start(k queue.Key) {
 // withMemory is a member of one node.
 func withMemory(cores, memory string) *nodeusage.Room {
 	n := node("n", cores, nil)
-	n.Status.Allocatable["memory"] = resource.MustParse(memory)
+	n.Status.Allocatable["memory"] = quantity(memory)
 	return newMember(n).Room()
 }
