@@ -189,7 +189,9 @@ func (t *Target) grow(s *Snapshot, one fit.Gang, line *Line, reads *Reads) (bloc
 	}
 	miss := result.Miss
 	line.standBehind(t.Name, queue.Key{})
-	switch first := view.First(nodes, one, s.rank()); {
+	larger := one
+	larger.Size = max(result.Pods, 1)
+	switch first := view.First(nodes, larger, s.rank()); {
 	case beyond != "":
 		result.Pods, miss = 0, beyond
 	case first != nil:
