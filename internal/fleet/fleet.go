@@ -98,17 +98,31 @@ type Scheduled struct {
 // or pods.
 type Amounts = map[corev1.ResourceName]int64
 
+// MaxAmount is the largest amount. More counts as so much: a few of them add up to no overflow.
+const MaxAmount = int64(1) << 60
+
 // AmountsOf reads a list of resources.
 func AmountsOf(list corev1.ResourceList) Amounts {
 	out := make(Amounts, len(list))
 	for name, q := range list {
-		if name == corev1.ResourceCPU {
+		switch n := q.Value(); {
+		case name != corev1.ResourceCPU:
+			out[name] = min(n, MaxAmount)
+		case n > MaxAmount/1000:
+			out[name] = MaxAmount
+		default:
 			out[name] = q.MilliValue()
-			continue
 		}
-		out[name] = q.Value()
 	}
 	return out
+}
+
+// Times multiplies an amount. The product is MaxAmount at most.
+func Times(amount, n int64) int64 {
+	if amount > 0 && n > MaxAmount/amount {
+		return MaxAmount
+	}
+	return amount * n
 }
 
 // IsGPU says whether a resource counts GPUs, of whatever make.

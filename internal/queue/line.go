@@ -54,7 +54,7 @@ func (e *Entry) On(member string) (fit.Gang, bool) {
 
 func (e *Entry) same(o *Entry) bool {
 	return e.Priority == o.Priority && (e.Anywhere == nil) == (o.Anywhere == nil) &&
-		maps.EqualFunc(e.Gangs, o.Gangs, func(a, b fit.Gang) bool { return a.Pod.Key == b.Pod.Key && a.Size == b.Size })
+		maps.EqualFunc(e.Gangs, o.Gangs, func(a, b fit.Gang) bool { return a.Pod.Key == b.Pod.Key && a.Size == b.Size && a.Pods() == b.Pods() })
 }
 
 // enqueue makes next the entry of a FleetMiniCluster, nil for none. It returns the members where that gives others a
@@ -130,11 +130,11 @@ func (q *Queue) Affected(member string, room *nodeusage.Room, now time.Time) []K
 		if !f.Fits && !f.Quota {
 			behind = Key{} // its status says what is missing
 		}
-		stale := first && now.Sub(t.Reconciled) > refreshInterval
+		stale := first && !f.Quota && now.Sub(t.Reconciled) > refreshInterval
 		if f.Blocked == "" || stale || !sameBehind(behind, t.Behind[member], t.Key) {
 			out = append(out, t.Key)
 		}
-		first = false
+		first = first && f.Quota
 	}
 	return out
 }

@@ -29,10 +29,10 @@ type line struct {
 type totals [3]int64
 
 func totalsOf(a fleet.Amounts, times int64) (t totals) {
-	t[0], t[1] = a[corev1.ResourceCPU]*times, a[corev1.ResourceMemory]*times
+	t[0], t[1] = fleet.Times(a[corev1.ResourceCPU], times), fleet.Times(a[corev1.ResourceMemory], times)
 	for name, n := range a {
 		if fleet.IsGPU(name) {
-			t[2] += n * times
+			t[2] = min(t[2]+fleet.Times(n, times), fleet.MaxAmount)
 		}
 	}
 	return t
@@ -40,7 +40,7 @@ func totalsOf(a fleet.Amounts, times int64) (t totals) {
 
 func (t *totals) add(more totals) {
 	for i := range t {
-		t[i] += more[i]
+		t[i] = min(t[i]+more[i], fleet.MaxAmount)
 	}
 }
 

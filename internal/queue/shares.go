@@ -182,9 +182,9 @@ func need(t *terms, g fit.Gang, pods int, grows bool) usage {
 	}
 	u.amounts = make(fleet.Amounts, len(t.names))
 	for _, name := range t.names {
-		u.amounts[name] = g.Pod.Requests[name] * int64(pods)
+		u.amounts[name] = fleet.Times(g.Pod.Requests[name], int64(pods))
 		if g.Beside != nil && !grows {
-			u.amounts[name] += g.Beside.Requests[name]
+			u.amounts[name] = min(u.amounts[name]+g.Beside.Requests[name], fleet.MaxAmount)
 		}
 	}
 	return u
@@ -196,7 +196,7 @@ func (u *usage) add(more usage) {
 		u.amounts = fleet.Amounts{}
 	}
 	for name, n := range more.amounts {
-		u.amounts[name] += n
+		u.amounts[name] = min(u.amounts[name]+n, fleet.MaxAmount)
 	}
 }
 

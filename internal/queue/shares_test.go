@@ -132,6 +132,23 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// Requests so large that their sum cannot be counted are not taken for small ones.
+func TestLimitsOfMoreThanCanBeCounted(t *testing.T) {
+	q, self := queue.New(), queue.Rank{Key: of("team", "self")}
+	q.SetShares(shared("alpine", 1, share(1, map[corev1.ResourceName]string{"cpu": "6"}, -1, "team")))
+	for name, g := range map[string]fit.Gang{
+		"many pods":         gang(1<<31-1, cpu("9000000000000000")),
+		"2^64 millicores":   gang(1, cpu("18446744073709552")),
+		"and of services":   beside(gang(1<<31-1, cpu("9000000000000000")), "9000000000000000"),
+		"2^31 pods of 2^33": gang(1<<31-1, cpu("8589934592")),
+	} {
+		v := q.View("alpine", &nodeusage.Room{State: nodeusage.Unknown}, self.Key)
+		if !v.Check(g, self).Quota {
+			t.Errorf("%s are within the limits", name)
+		}
+	}
+}
+
 // What exceeds its limits holds up nobody else, however early it comes.
 func TestLimitsHoldUpNobodyElse(t *testing.T) {
 	full := newMember(node("n", "8", nil))
