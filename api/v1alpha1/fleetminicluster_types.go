@@ -79,8 +79,9 @@ type FleetMiniClusterSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	DeletionDeadlineSeconds *int32 `json:"deletionDeadlineSeconds,omitempty"`
 
-	// Priority among those that wait for room on the same nodes: the higher one starts first; of equals, the
-	// older one. Nothing that runs is stopped for it.
+	// Priority among those of its namespace that wait for room on the same nodes: the higher one starts first; of
+	// equals, the older one. Among those of other namespaces it counts no more than the annotation
+	// minifleet.dev/max-priority of the Namespace allows. Nothing that runs is stopped for it.
 	// +optional
 	Priority int32 `json:"priority,omitempty"`
 }

@@ -75,7 +75,7 @@ function PlaceOf({ place, known }: { place: Place; known: boolean }) {
       <Needs pods={place.pods} place={place} />
       {known ? <Fits fits={place.fits} pods={place.pods} /> : <span class="queue-fits dim">–</span>}
       <Missing place={place} known={known} />
-      <span class="queue-since dim num">{place.since ? <Age since={place.since} /> : "–"}{place.priority ? <span title="Priority: higher comes first"> · priority {place.priority}</span> : null}</span>
+      <span class="queue-since dim num">{place.since ? <Age since={place.since} /> : "–"}{place.priority ? <span title="Priority: higher comes first in its namespace"> · priority {place.priority}</span> : null}</span>
     </>
   );
 }
