@@ -19,7 +19,13 @@ type scene struct {
 	// freed from one turn to the next, and nobody waits any less.
 	missed map[shape]fit.Result
 	kept   map[shape]*Entry
+	// checked is for how many it was checked whether somebody might miss what they take.
+	checked int
 }
+
+// maxChecked bounds that, which goes through all nodes. Others are taken to be missed; when they are reconciled, as all
+// who wait are each minute, it is checked for them alone.
+const maxChecked = 100
 
 func (q *Queue) scene(member string, room *nodeusage.Room) *scene {
 	q.mu.Lock()
@@ -96,7 +102,12 @@ func (s *scene) first(g fit.Gang) *Entry {
 	if e := s.kept[key]; e != nil {
 		return e
 	}
-	e := s.waiters.delayed(g)
+	var e *Entry
+	if s.checked++; s.checked > maxChecked {
+		e = s.waiters.competing(g)
+	} else {
+		e = s.waiters.delayed(g)
+	}
 	if e != nil {
 		s.kept[key] = e
 	}

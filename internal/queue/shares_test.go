@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -309,6 +310,24 @@ func TestBackfill(t *testing.T) {
 			equal(t, tc.begins, len(got) == 1 && got[0] == "self")
 		})
 	}
+}
+
+// A thousand that might fill gaps cost no more than a hundred, and each is told when it is reconciled.
+func TestBackfillOfMany(t *testing.T) {
+	m := newMember(node("n", "64", nil))
+	m.schedule(runA, "n", "8")
+	first := entry("first", 0, 1, gang(1, cpu("60")))
+	q := waiting(first)
+	for i := range 1000 { // each leaves 60 of 64 to the first by itself
+		e := entry(fmt.Sprint(i), 0, 2+i/100, gang(1, cpu(fmt.Sprintf("%dm", 2000+i))), func(e *queue.Entry) { e.Behind = map[string]queue.Key{"alpine": first.Key} })
+		q.Update(e.Key, nil, &e)
+	}
+	if n := len(q.Affected("alpine", m.Room(), hour(12))); n == 0 || n > 100 {
+		t.Errorf("%d may begin", n)
+	}
+	self := queue.Rank{Priority: 1, Created: hour(11), Key: key("self")}
+	q.Update(first.Key, nil, &queue.Entry{Rank: queue.Rank{Priority: 9, Key: first.Key}, Gangs: first.Gangs})
+	equal(t, "", q.View("alpine", m.Room(), self.Key).Check(gang(1, cpu("3")), self).Blocked)
 }
 
 // full is a gang that begins with fewer pods than it will have.

@@ -141,6 +141,16 @@ func withPods(all []fit.Unplaced, g fit.Gang) []fit.Unplaced {
 	return all
 }
 
+// competing is the first who wants the same room as a gang, nil if nobody does.
+func (w *waiters) competing(g fit.Gang) *Entry {
+	for _, t := range w.entries {
+		if fit.Compete(w.nodes, t.gang, g) {
+			return t.Entry
+		}
+	}
+	return nil
+}
+
 // delayed is the first who might miss what a gang takes; nil if surely nobody does.
 func (w *waiters) delayed(g fit.Gang) *Entry {
 	whole, unplaced := g, w.placed
