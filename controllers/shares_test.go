@@ -54,8 +54,8 @@ var _ = Describe("Two namespaces that share a member", func() {
 		}
 		teamLine := func(ctx context.Context, name string) string { return lineOf(fmcIn(ctx, team, name)) }
 		teamMessage := func(ctx context.Context, name string) string {
-			for _, waits := range fmcIn(ctx, team, name).Status.Placement.Waiting {
-				return waits.Reason
+			if p := fmcIn(ctx, team, name).Status.Placement; p != nil && len(p.Waiting) > 0 {
+				return p.Waiting[0].Reason
 			}
 			return ""
 		}
@@ -63,7 +63,7 @@ var _ = Describe("Two namespaces that share a member", func() {
 		w.podsRun(ctx, "large", "4/4")
 		fair("fair", "30")
 		Eventually(teamLine).WithArguments(ctx, "fair").Should(Equal("False InsufficientCapacity OutOfSync Missing 0/1"))
-		greedy("small", 1, "6") // 4 CPU would be left over by the 30 that come first, whichever of the pods end
+		greedy("small", 1, "6") // 4 CPU would remain beside the 30, whichever of the pods end
 		const behind = "room there is kept for a run of another namespace, which waits for it and comes first; its priority 1073741824 counts as 0 among other namespaces"
 		Eventually(w.readyMessage).WithArguments(ctx, "small").Should(ContainSubstring(behind))
 		Expect(w.readyMessage(ctx, "small")).NotTo(ContainSubstring(team))

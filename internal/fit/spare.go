@@ -19,7 +19,7 @@ type Unplaced struct {
 
 // Spares says whether a gang surely takes no room from another that waits: whichever of the pods on the nodes end, and
 // wherever unplaced pods and those of the gang are scheduled, as many pods of the other fit beside the gang as without it.
-// That is so where on each node the gang stays within what the other leaves over. Pods that never end by themselves are
+// That is so where on each node the gang stays within the remainder that the other cannot use. Pods that never end by themselves are
 // taken to stay; those that come later are not considered. The answer is no as well where a node has too many different
 // pods for all levels of free resources to be checked.
 func Spares(nodes []fleet.Node, other, gang Gang, unplaced []Unplaced) bool {
@@ -141,7 +141,7 @@ func (c *contest) spares(from int, free []int64) bool {
 	}
 }
 
-// sparesOf says whether the other has the same beside as many pods of the gang as this level takes. Fewer leave it no less.
+// sparesOf says whether the other has the same beside as many pods of the gang as this level takes. Fewer take no more.
 func (c *contest) sparesOf(free []int64) bool {
 	left := slices.Clone(free)
 	if c.pod != nil {

@@ -244,16 +244,16 @@ func exceeds(member string, t *terms, g fit.Gang, grows bool, used, first usage)
 
 // String says it to those of the namespace.
 func (e *excess) String() string {
-	mend := "spec.shares of MemberCluster " + e.member
+	where := "spec.shares of MemberCluster " + e.member
 	switch {
 	case e.problem != "":
 		return e.problem
 	case e.unsaid:
-		return fmt.Sprintf("quota exceeded: its pods request no %s, which is limited for its namespace (%s): it never fits there; set requests", e.what, mend)
+		return fmt.Sprintf("quota exceeded: its pods request no %s, which is limited for its namespace (%s): it never fits there; set requests", e.what, where)
 	case e.never():
-		return fmt.Sprintf("quota exceeded: it asks for %s, and its namespace may use %s there (%s): it never fits there", e.say(e.asks), e.say(e.limit), mend)
+		return fmt.Sprintf("quota exceeded: it asks for %s, and its namespace may use %s there (%s): it never fits there", e.say(e.asks), e.say(e.limit), where)
 	}
-	out := fmt.Sprintf("quota exceeded: it asks for %s; its namespace uses %s of the %s that it may use there (%s)", e.say(e.asks), e.say(e.used), e.say(e.limit), mend)
+	out := fmt.Sprintf("quota exceeded: it asks for %s; its namespace uses %s of the %s that it may use there (%s)", e.say(e.asks), e.say(e.used), e.say(e.limit), where)
 	if e.first > 0 {
 		out += fmt.Sprintf(", and %s of it are kept for those of the namespace that come first", e.say(e.first))
 	}

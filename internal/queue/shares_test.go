@@ -32,7 +32,7 @@ func TestMaxPriorityOf(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	const mend = " (spec.shares of MemberCluster alpine)"
+	const where = " (spec.shares of MemberCluster alpine)"
 	self := queue.Rank{Created: hour(9), Key: of("team", "self")}
 	cores := func(limit string) v1alpha1.NamespaceShare {
 		return share(1, map[corev1.ResourceName]string{"cpu": limit}, -1, "team")
@@ -53,25 +53,25 @@ func TestLimits(t *testing.T) {
 		"no shares":                   {gang: gang(6)},
 		"of another namespace":        {shares: []v1alpha1.NamespaceShare{share(1, map[corev1.ResourceName]string{"cpu": "1"}, 0, "other")}, gang: gang(6)},
 		"within":                      {shares: []v1alpha1.NamespaceShare{cores("6")}, live: map[string]fit.Gang{"a": gang(4)}, gang: gang(2)},
-		"beyond":                      {shares: []v1alpha1.NamespaceShare{cores("6")}, live: map[string]fit.Gang{"a": gang(4)}, gang: gang(3), want: "quota exceeded: it asks for 3 CPU; its namespace uses 4 CPU of the 6 CPU that it may use there" + mend},
-		"beyond, by itself":           {shares: []v1alpha1.NamespaceShare{cores("6")}, gang: gang(7), want: "quota exceeded: it asks for 7 CPU, and its namespace may use 6 CPU there" + mend + ": it never fits there"},
-		"beyond, with its services":   {shares: []v1alpha1.NamespaceShare{cores("6")}, gang: beside(gang(6), "1"), want: "quota exceeded: it asks for 7 CPU, and its namespace may use 6 CPU there" + mend + ": it never fits there"},
-		"all pods count, not minSize": {shares: []v1alpha1.NamespaceShare{cores("6")}, gang: full(gang(2), 7), want: "quota exceeded: it asks for 7 CPU, and its namespace may use 6 CPU there" + mend + ": it never fits there"},
+		"beyond":                      {shares: []v1alpha1.NamespaceShare{cores("6")}, live: map[string]fit.Gang{"a": gang(4)}, gang: gang(3), want: "quota exceeded: it asks for 3 CPU; its namespace uses 4 CPU of the 6 CPU that it may use there" + where},
+		"beyond, by itself":           {shares: []v1alpha1.NamespaceShare{cores("6")}, gang: gang(7), want: "quota exceeded: it asks for 7 CPU, and its namespace may use 6 CPU there" + where + ": it never fits there"},
+		"beyond, with its services":   {shares: []v1alpha1.NamespaceShare{cores("6")}, gang: beside(gang(6), "1"), want: "quota exceeded: it asks for 7 CPU, and its namespace may use 6 CPU there" + where + ": it never fits there"},
+		"all pods count, not minSize": {shares: []v1alpha1.NamespaceShare{cores("6")}, gang: full(gang(2), 7), want: "quota exceeded: it asks for 7 CPU, and its namespace may use 6 CPU there" + where + ": it never fits there"},
 		"the first share that selects it counts": {
 			shares: []v1alpha1.NamespaceShare{cores("6"), share(1, nil, 0, "team")}, gang: gang(6),
 		},
 		"runs": {
 			shares: []v1alpha1.NamespaceShare{share(1, nil, 1, "team")}, live: map[string]fit.Gang{"a": gang(4)}, gang: gang(1),
-			want: "quota exceeded: it asks for 1 run; its namespace uses 1 run of the 1 run that it may use there" + mend,
+			want: "quota exceeded: it asks for 1 run; its namespace uses 1 run of the 1 run that it may use there" + where,
 		},
 		"no runs at all": {
 			shares: []v1alpha1.NamespaceShare{share(1, nil, 0, "team")}, gang: gang(1),
-			want: "quota exceeded: it asks for 1 run, and its namespace may use 0 runs there" + mend + ": it never fits there",
+			want: "quota exceeded: it asks for 1 run, and its namespace may use 0 runs there" + where + ": it never fits there",
 		},
 		"GPUs": {
 			shares: []v1alpha1.NamespaceShare{share(1, map[corev1.ResourceName]string{"nvidia.com/gpu": "4"}, -1, "team")}, live: map[string]fit.Gang{"a": gpus(gang(3), "1")},
 			gang: gpus(gang(1), "2"),
-			want: "quota exceeded: it asks for 2 nvidia.com/gpu; its namespace uses 3 nvidia.com/gpu of the 4 nvidia.com/gpu that it may use there" + mend,
+			want: "quota exceeded: it asks for 2 nvidia.com/gpu; its namespace uses 3 nvidia.com/gpu of the 4 nvidia.com/gpu that it may use there" + where,
 		},
 		"GPUs, and it wants none": {
 			shares: []v1alpha1.NamespaceShare{share(1, map[corev1.ResourceName]string{"nvidia.com/gpu": "4"}, -1, "team")}, live: map[string]fit.Gang{"a": gpus(gang(4), "1")},
@@ -79,24 +79,24 @@ func TestLimits(t *testing.T) {
 		},
 		"pods": {
 			shares: []v1alpha1.NamespaceShare{share(1, map[corev1.ResourceName]string{"pods": "4"}, -1, "team")}, live: map[string]fit.Gang{"a": gang(3)},
-			gang: gang(2), want: "quota exceeded: it asks for 2 pods; its namespace uses 3 pods of the 4 pods that it may use there" + mend,
+			gang: gang(2), want: "quota exceeded: it asks for 2 pods; its namespace uses 3 pods of the 4 pods that it may use there" + where,
 		},
 		"memory that is not requested": {
 			shares: []v1alpha1.NamespaceShare{share(1, map[corev1.ResourceName]string{"memory": "4Gi"}, -1, "team")}, gang: gang(1),
-			want: "quota exceeded: its pods request no memory, which is limited for its namespace" + mend + ": it never fits there; set requests",
+			want: "quota exceeded: its pods request no memory, which is limited for its namespace" + where + ": it never fits there; set requests",
 		},
 		"kept for one that comes first": {
 			shares: []v1alpha1.NamespaceShare{cores("6")}, live: map[string]fit.Gang{"a": gang(2)}, waiting: []queue.Entry{entry("first", 0, 1, gang(4), in("team"))}, gang: gang(1),
-			want:   "quota exceeded: it asks for 1 CPU; its namespace uses 2 CPU of the 6 CPU that it may use there" + mend + ", and 4 CPU of it are kept for those of the namespace that come first",
+			want:   "quota exceeded: it asks for 1 CPU; its namespace uses 2 CPU of the 6 CPU that it may use there" + where + ", and 4 CPU of it are kept for those of the namespace that come first",
 			behind: "first",
 		},
 		"not for one that comes after":  {shares: []v1alpha1.NamespaceShare{cores("6")}, waiting: []queue.Entry{entry("after", 0, 11, gang(6), in("team"))}, gang: gang(1)},
 		"nor for one that never fits":   {shares: []v1alpha1.NamespaceShare{cores("6")}, waiting: []queue.Entry{entry("never", 0, 1, gang(7), in("team"))}, gang: gang(1)},
 		"nor for one of another":        {shares: []v1alpha1.NamespaceShare{cores("6")}, live: map[string]fit.Gang{"a": gang(5)}, waiting: []queue.Entry{entry("other", 0, 1, gang(7), in("other"), elsewhere)}, gang: gang(1)},
 		"a selector that is none":       {shares: []v1alpha1.NamespaceShare{selecting("Near")}, gang: gang(1), want: "spec.shares[0].namespaces.selector of MemberCluster alpine is no valid label selector: nothing new begins there until it is one"},
-		"a selector that selects it":    {shares: []v1alpha1.NamespaceShare{selecting("In")}, gang: gang(1), want: "quota exceeded: it asks for 1 run, and its namespace may use 0 runs there" + mend + ": it never fits there"},
+		"a selector that selects it":    {shares: []v1alpha1.NamespaceShare{selecting("In")}, gang: gang(1), want: "quota exceeded: it asks for 1 run, and its namespace may use 0 runs there" + where + ": it never fits there"},
 		"a selector that does not":      {shares: []v1alpha1.NamespaceShare{selecting("NotIn")}, gang: gang(1)},
-		"an empty selector selects all": {shares: []v1alpha1.NamespaceShare{selecting("")}, gang: gang(1), want: "quota exceeded: it asks for 1 run, and its namespace may use 0 runs there" + mend + ": it never fits there"},
+		"an empty selector selects all": {shares: []v1alpha1.NamespaceShare{selecting("")}, gang: gang(1), want: "quota exceeded: it asks for 1 run, and its namespace may use 0 runs there" + where + ": it never fits there"},
 	}
 	known := newMember(node("n", "64", nil))
 	known.SetNode(withGPUs(node("n", "64", nil), "8"))
@@ -274,7 +274,7 @@ func TestTurnNamesNobodyElse(t *testing.T) {
 	equal(t, nil, q.Affected("alpine", full.Room(), hour(12)))
 }
 
-// What is left over of the nodes that the first waits for is open to those behind it.
+// The remainders of the nodes that the first waits for are open to those behind it.
 func TestBackfill(t *testing.T) {
 	gpus := func(n string) func(*corev1.PodSpec) {
 		return func(s *corev1.PodSpec) { s.Containers[0].Resources.Requests["nvidia.com/gpu"] = quantity(n) }
@@ -290,8 +290,8 @@ func TestBackfill(t *testing.T) {
 		gang     fit.Gang
 		begins   bool
 	}{
-		"within what is left over": {[]queue.Entry{first}, nil, gang(6, cpu("8")), true},
-		"beyond it":                {[]queue.Entry{first}, nil, gang(7, cpu("8")), false},
+		"within the remainder": {[]queue.Entry{first}, nil, gang(6, cpu("8")), true},
+		"beyond it":            {[]queue.Entry{first}, nil, gang(7, cpu("8")), false},
 		"within it now, and beyond it with minSize": {[]queue.Entry{first}, nil, full(gang(6, cpu("8")), 7), false},
 		"beside another that is about to start":     {[]queue.Entry{first}, []fit.Gang{gang(3, cpu("8"))}, gang(4, cpu("8")), false},
 		"beside another, and still within it":       {[]queue.Entry{first}, []fit.Gang{gang(3, cpu("8"))}, gang(3, cpu("8")), true},
@@ -318,7 +318,7 @@ func TestBackfillOfMany(t *testing.T) {
 	m.schedule(runA, "n", "8")
 	first := entry("first", 0, 1, gang(1, cpu("60")))
 	q := waiting(first)
-	for i := range 1000 { // each leaves 60 of 64 to the first by itself
+	for i := range 1000 { // by itself each takes none of the 60 of 64 that the first wants
 		e := entry(fmt.Sprint(i), 0, 2+i/100, gang(1, cpu(fmt.Sprintf("%dm", 2000+i))), func(e *queue.Entry) { e.Behind = map[string]queue.Key{"alpine": first.Key} })
 		q.Update(e.Key, nil, &e)
 	}
