@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/fit"
 	"github.com/minifleet/minifleet/internal/nodeusage"
 	"github.com/minifleet/minifleet/internal/queue"
@@ -94,5 +95,21 @@ func TestLineOfIsBounded(t *testing.T) {
 	}
 	if got := view.LineOf(queue.Line{Member: "alpine"}, nil, nil); got.Places == nil {
 		t.Error("a list is nil")
+	}
+}
+
+// Who would exceed what the namespace may use is told so, and it alone.
+func TestLineOfLimits(t *testing.T) {
+	q, first, second := queue.New(), queued("hpc", "a", 0, gang(2, "2")), queued("canary", "b", 0, gang(1, "2"))
+	none := int32(0)
+	m := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "alpine"}}
+	m.Spec.Shares = []v1alpha1.NamespaceShare{{Name: "hpc", Namespaces: v1alpha1.ShareNamespaces{Names: []string{"hpc"}}, Runs: &none}}
+	q.SetShares(m)
+	q.Update(first.Key, nil, &first)
+	q.Update(second.Key, nil, &second)
+	for _, p := range view.LineOf(q.Line("alpine", room("10"), 10), nil, nil).Places {
+		if limited := strings.HasPrefix(p.Turn, "quota exceeded: "); limited != (p.Name == "a") || p.Quota != limited {
+			t.Errorf("%+v", p)
+		}
 	}
 }

@@ -133,6 +133,11 @@ var sentenceCases = map[string]struct {
 		object(waitingFor(turn)), view.WhyParts{Sees: only("hpc"), Gangs: nodesOf(4), Line: behind(&view.Ref{})},
 		"All of its pods have room on basalt, and it starts after another MiniCluster has started there. alpine: 0 of 4 pods fit; 1 nvidia.com/gpu short on n1; cinder is not connected.",
 	},
+	"room, and it would exceed what its namespace may use": {
+		object(waitingFor("quota exceeded: it asks for 1 run")),
+		view.WhyParts{Gangs: nodesOf(4), Line: &view.Line{Member: "basalt", Places: []view.Place{{Place: 1, Namespace: "hpc", Name: "lammps", Quota: true}}}},
+		"It waits for room on basalt: quota exceeded: it asks for 1 run. alpine: 0 of 4 pods fit; 1 nvidia.com/gpu short on n1; cinder is not connected.",
+	},
 	"room, nodes not known": {
 		object(waitingFor("2 of 4 pods fit")), view.WhyParts{Gangs: []view.GangFit{{Member: "basalt", Unknown: "no answer"}}},
 		"It waits for room on basalt: 2 of 4 pods fit. alpine: 0 of 4 pods fit; 1 nvidia.com/gpu short on n1; cinder is not connected.",
