@@ -56,14 +56,16 @@ type Member struct {
 	verified atomic.Int64 // the number of dials after which the identity was last checked
 	capacity *capacity
 	meter    *meter
-	fence    *fence   // nil where the provider has no Hub
-	locks    sync.Map // a *sync.Mutex for each name that was ever given to Lock
+	// credentials are MiniFleet's own there.
+	credentials [][]byte
+	fence       *fence   // nil where the provider has no Hub
+	locks       sync.Map // a *sync.Mutex for each name that was ever given to Lock
 	// permitted are the times at which namespaces were found to be permitted, by the hub's and the member's.
 	permitted sync.Map
 }
 
 func newMember(name string, spec v1alpha1.MemberClusterSpec, cfg *rest.Config, l *line) (*Member, error) {
-	m := &Member{Name: name, Spec: spec, line: l, meter: newMeter(l)}
+	m := &Member{Name: name, Spec: spec, line: l, meter: newMeter(l), credentials: credentialsOf(cfg)}
 	cfg = rest.CopyConfig(cfg)
 	err := m.line.install(cfg)
 	if err != nil {
