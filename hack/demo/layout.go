@@ -17,6 +17,7 @@ func (l layout) in(elements ...string) string {
 
 func (l layout) bin(name string) string    { return filepath.Join(l.root, "bin", name) }
 func (l layout) crds() string              { return filepath.Join(l.root, "config", "crd", "bases") }
+func (l layout) policies() string          { return filepath.Join(l.root, "config", "policy") }
 func (l layout) pids() string              { return l.in("pids") }
 func (l layout) logs() string              { return l.in("logs") }
 func (l layout) hub() string               { return l.in("hub.kubeconfig") }

@@ -156,6 +156,9 @@ func (u *up) prepareHub(ctx context.Context) error {
 	if err := cluster.ApplyCRDs(ctx, u.at.crds()); err != nil {
 		return err
 	}
+	if err := cluster.ApplyPolicies(ctx, u.at.policies()); err != nil {
+		return err
+	}
 	var err error
 	if u.hub, err = clusterClient(cluster); err != nil {
 		return err
@@ -163,7 +166,7 @@ func (u *up) prepareHub(ctx context.Context) error {
 	if err := createSystemNamespace(ctx, u.hub); err != nil {
 		return err
 	}
-	u.step("hub: MiniFleet's kinds are installed")
+	u.step("hub: MiniFleet's kinds and its admission policy are installed")
 	return nil
 }
 

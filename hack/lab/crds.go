@@ -24,7 +24,7 @@ var crdResource = schema.GroupVersionResource{
 // ApplyCRDs applies every CustomResourceDefinition in the YAML files of a directory, such as
 // config/crd/bases, and waits until all are served. Other kinds and other files are skipped.
 func (c *Cluster) ApplyCRDs(ctx context.Context, dir string) error {
-	definitions, err := readCRDs(dir)
+	definitions, err := readManifests(dir, "CustomResourceDefinition")
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,8 @@ func established(definition *unstructured.Unstructured) bool {
 	})
 }
 
-func readCRDs(dir string) ([]*unstructured.Unstructured, error) {
+// readManifests reads the objects of some kinds from the YAML files of a directory.
+func readManifests(dir string, kinds ...string) ([]*unstructured.Unstructured, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
 		return nil, err
@@ -87,13 +88,13 @@ func readCRDs(dir string) ([]*unstructured.Unstructured, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", path, err)
 			}
-			if object.GetKind() == "CustomResourceDefinition" {
+			if slices.Contains(kinds, object.GetKind()) {
 				definitions = append(definitions, object)
 			}
 		}
 	}
 	if len(definitions) == 0 {
-		return nil, fmt.Errorf("no CustomResourceDefinition in %s", dir)
+		return nil, fmt.Errorf("no %s in %s", kinds[0], dir)
 	}
 	return definitions, nil
 }
