@@ -407,7 +407,7 @@ var _ = Describe("Overrides", func() {
 		f.Spec.Placement.Overrides = []v1alpha1.ClusterOverride{patched("host", "b", "/containers/0/volumes", `{"host": {"hostPath": "/etc", "path": "/data"}}`)}
 		Expect(hub.Create(ctx, f)).To(Succeed())
 		Eventually(w.on).WithArguments(ctx, "sly", "a").Should(Equal("Synced Healthy"))
-		Eventually(w.line).WithArguments(ctx, "sly").Should(Equal("False InvalidOverride OutOfSync Degraded 1/2"))
+		Eventually(w.line).WithArguments(ctx, "sly").Should(Equal("False PolicyDenied OutOfSync Degraded 1/2"))
 		Expect(w.readyMessage(ctx, "sly")).To(And(ContainSubstring("HostPath"), ContainSubstring("volumes[host].hostPath")))
 		Consistently(func() int { return jobsMade("basalt", w.name) }).Should(BeZero())
 		var namespace corev1.Namespace

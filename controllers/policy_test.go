@@ -314,7 +314,9 @@ var _ = Describe("The policy for dangerous fields", func() {
 		kubectl(rendered, "apply", "--server-side", "-f", "-")
 		DeferCleanup(func() { kubectl(rendered, "delete", "-f", "-") })
 
-		editor, allower := w.as(ctx, "editor", "create", "get", "update"), w.as(ctx, "allower", "create", "get", "update", "allow")
+		// A tenant who may do with MiniFleet's objects whatever the role edit may with others, and more.
+		editor := w.as(ctx, "editor", "create", "get", "list", "watch", "update", "patch", "delete", "deletecollection")
+		allower := w.as(ctx, "allower", "create", "get", "update", "allow")
 		source := func(name string, allow ...v1alpha1.Permission) *v1alpha1.GitSource {
 			return &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name},
 				Spec: v1alpha1.GitSourceSpec{URL: "https://127.0.0.1:1/fleet", Allow: allow, Suspend: true,
@@ -338,21 +340,58 @@ var _ = Describe("The policy for dangerous fields", func() {
 		Expect(edit(editor, func(s *v1alpha1.GitSourceSpec) { s.URL = "https://127.0.0.1:1/mine" })).To(refused)
 		Expect(edit(editor, func(s *v1alpha1.GitSourceSpec) { s.Ref = &v1alpha1.GitRef{Branch: "mine"} })).To(refused)
 		Expect(edit(editor, func(s *v1alpha1.GitSourceSpec) { s.Path = "mine" })).To(refused)
-		Expect(edit(editor, func(s *v1alpha1.GitSourceSpec) { s.Interval.Duration = time.Hour })).To(Succeed())
+		for _, change := range guardedChanges {
+			Expect(edit(editor, change)).To(refused)
+		}
+		Expect(edit(editor, func(s *v1alpha1.GitSourceSpec) {
+			s.Interval.Duration, s.Timeout.Duration, s.Prune, s.Suspend = time.Hour, time.Second, ptr.To(false), false
+		})).To(Succeed())
 		Expect(edit(editor, func(s *v1alpha1.GitSourceSpec) { s.Allow = []v1alpha1.Permission{"RunAsRoot"} })).To(Succeed())
 		Expect(edit(allower, func(s *v1alpha1.GitSourceSpec) { s.Path = "theirs" })).To(Succeed())
 		Expect(edit(editor, func(s *v1alpha1.GitSourceSpec) { s.Allow = nil })).To(Succeed())
 		Expect(edit(editor, func(s *v1alpha1.GitSourceSpec) { s.Path = "mine" })).To(Succeed(), "a source that allows nothing is free to edit")
+
+		By("deleting a source, to create one of its name that allows as much")
+		Expect(allower.Create(ctx, source("c", "HostPath"))).To(Succeed())
+		Expect(editor.Delete(ctx, source("c"))).To(Succeed())
+		Eventually(func() error { return editor.Create(ctx, source("c", "HostPath")) }).Should(refused)
+
+		By("writing what Git is said to declare, and as much of the status as one likes besides")
+		status := func(c client.Client, change func(*v1alpha1.GitSourceStatus)) error {
+			return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+				s := source("b")
+				Expect(c.Get(ctx, client.ObjectKeyFromObject(s), s)).To(Succeed())
+				change(&s.Status)
+				return c.Status().Update(ctx, s)
+			})
+		}
+		declare := func(s *v1alpha1.GitSourceStatus) {
+			s.Needs = []v1alpha1.DeclaredNeed{{Name: "root", Digest: strings.Repeat("0", 64), Permissions: []v1alpha1.Permission{"HostPath"}}}
+		}
+		undeclared := MatchError(ContainSubstring("status.needs: says what Git declares, and is for MiniFleet's controller to write"))
+		Expect(status(editor, declare)).To(undeclared)
+		Expect(status(allower, declare)).To(undeclared, "the verb allow is not declare")
+		Expect(status(editor, func(s *v1alpha1.GitSourceStatus) { s.Commit = "forged" })).To(Succeed())
+		Expect(status(w.as(ctx, "declarer", "get", "update", "declare"), declare)).To(Succeed(), "as the controller may")
 	})
 })
 
-// as is the hub for a user who has these verbs on the GitSources of the world's namespace.
+// guardedChanges are edits of a GitSource that allows permissions which take the verb allow, besides those of what is read.
+var guardedChanges = []func(*v1alpha1.GitSourceSpec){
+	func(s *v1alpha1.GitSourceSpec) { s.DefaultPlacement = &v1alpha1.LocalReference{Name: "mine"} },
+	func(s *v1alpha1.GitSourceSpec) { s.SecretRef = &v1alpha1.LocalReference{Name: "mine"} },
+	func(s *v1alpha1.GitSourceSpec) {
+		s.Interval.Duration, s.DefaultPlacement = time.Hour, &v1alpha1.LocalReference{Name: "mine"}
+	},
+}
+
+// as is the hub for a user who has these verbs on all of MiniFleet's objects in the world's namespace.
 func (w *world) as(ctx context.Context, name string, verbs ...string) client.Client {
 	GinkgoHelper()
 	user := w.name + "-" + name
 	named := metav1.ObjectMeta{Namespace: w.name, Name: name}
 	Expect(hub.Create(ctx, &rbacv1.Role{ObjectMeta: named, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"gitsources"}, Verbs: verbs}}})).To(Succeed())
+		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"*"}, Verbs: verbs}}})).To(Succeed())
 	Expect(hub.Create(ctx, &rbacv1.RoleBinding{
 		ObjectMeta: named, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},

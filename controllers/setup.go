@@ -29,12 +29,14 @@ import (
 	"github.com/minifleet/minifleet/controllers/fleetminicluster"
 	"github.com/minifleet/minifleet/controllers/gitsource"
 	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
+	"github.com/minifleet/minifleet/controllers/internal/enforcement"
 	"github.com/minifleet/minifleet/controllers/internal/events"
 	"github.com/minifleet/minifleet/controllers/internal/identity"
 	"github.com/minifleet/minifleet/controllers/internal/inflight"
 	"github.com/minifleet/minifleet/controllers/internal/metricsauth"
 	"github.com/minifleet/minifleet/controllers/membercluster"
 	"github.com/minifleet/minifleet/gitsource/fetch"
+	"github.com/minifleet/minifleet/internal/policy"
 	"github.com/minifleet/minifleet/internal/queue"
 	"github.com/minifleet/minifleet/internal/tenant"
 )
@@ -77,6 +79,10 @@ type Options struct {
 	Reserved tenant.Reserved
 	// MemberLimitFactor multiplies what a member may answer before it is quarantined; 0 is 1.
 	MemberLimitFactor float64
+	// Policy is what takes a permission.
+	Policy policy.Rules
+	// AllowUnenforced has what GitSources allow count on a hub without the admission policy that says who may write it.
+	AllowUnenforced bool
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -214,6 +220,7 @@ func metricsOptions(o Options) metricsserver.Options {
 type notifiers struct {
 	members events.Notifier[reconcile.Request]
 	fleet   events.Notifier[mcreconcile.Request]
+	sources events.Notifier[reconcile.Request]
 }
 
 func (n *notifiers) notify(member string, reachability bool) {
@@ -249,6 +256,16 @@ func setUpControllers(mgr *Manager, connections *notifiers, who *identity.Identi
 	local := mgr.GetLocalManager()
 	recorder := local.GetEventRecorder("minifleet")
 	tracker := &inflight.Tracker{}
+	enforced := &enforcement.Checker{
+		Reader: local.GetAPIReader(), Waived: o.AllowUnenforced, Interval: time.Duration(float64(enforcement.Interval) * o.scale()), Now: o.Now,
+		Changed: func() {
+			connections.sources.Notify(everyMember)
+			connections.fleet.Notify(everyMember)
+		},
+	}
+	if err := local.Add(enforced); err != nil {
+		return fmt.Errorf("watching the admission policy: %w", err)
+	}
 	members := &membercluster.Reconciler{
 		Client: local.GetClient(), Cache: local.GetCache(), APIReader: local.GetAPIReader(), Provider: mgr.Members, Namespace: o.Namespace,
 		FleetID: who.FleetID(), Identity: who, Recorder: recorder, Now: o.Now, InFlight: tracker, Intervals: membercluster.DefaultIntervals().Scale(o.scale()),
@@ -263,7 +280,8 @@ func setUpControllers(mgr *Manager, connections *notifiers, who *identity.Identi
 	fleet := fleetminicluster.New(fleetminicluster.Options{
 		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: mgr.Members, FleetID: who.FleetID(), HubUID: who.UID(), Namespace: o.Namespace, Unasked: who.Unasked,
 		Recorder: recorder, Now: o.Now, FollowInterval: o.FollowInterval, InFlight: tracker, Reserved: o.reserved(),
-		DefaultMaxPriority: o.DefaultMaxPriority, Queue: mgr.Queue, Intervals: fleetminicluster.DefaultIntervals().Scale(o.scale()),
+		Policy: o.Policy, Enforcement: enforced, DefaultMaxPriority: o.DefaultMaxPriority,
+		Queue: mgr.Queue, Intervals: fleetminicluster.DefaultIntervals().Scale(o.scale()),
 	})
 	if err := fleet.SetUp(mgr, &connections.fleet, o.Workers); err != nil {
 		return fmt.Errorf("setting up the FleetMiniCluster controller: %w", err)
@@ -272,12 +290,12 @@ func setUpControllers(mgr *Manager, connections *notifiers, who *identity.Identi
 	who.OnChange(func() { connections.fleet.Notify(everyMember) })
 	sources := &gitsource.Reconciler{
 		Client: local.GetClient(), Fetcher: &fetch.Fetcher{Timeout: maxGitTimeout, Network: o.Git.Network}, Recorder: recorder, Now: o.Now,
-		Namespace: o.Namespace, Settings: o.Git.Settings,
+		Namespace: o.Namespace, Settings: o.Git.Settings, Policy: o.Policy, Enforcement: enforced,
 		Accounts: &gitsource.Accounts{
 			Config: local.GetConfig(), Options: client.Options{Scheme: local.GetScheme(), Mapper: local.GetRESTMapper()},
 		},
 	}
-	if err := sources.SetUp(local); err != nil {
+	if err := sources.SetUp(local, &connections.sources); err != nil {
 		return fmt.Errorf("setting up the GitSource controller: %w", err)
 	}
 	return nil

@@ -82,6 +82,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	root, err := lab.RepositoryRoot()
 	Expect(err).NotTo(HaveOccurred())
 	Expect(labs.Cluster("hub").ApplyCRDs(ctx, filepath.Join(root, "config", "crd", "bases"))).To(Succeed())
+	Expect(labs.Cluster("hub").ApplyPolicies(ctx, filepath.Join(root, "config", "policy"))).To(Succeed())
 	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}})).To(Succeed())
 
 	hubKubeconfig = filepath.Join(workDir, "hub.kubeconfig")

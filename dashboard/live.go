@@ -5,14 +5,12 @@ import (
 	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/dashboard/live"
 	"github.com/minifleet/minifleet/dashboard/store"
-	"github.com/minifleet/minifleet/internal/grant"
 	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/view"
 )
@@ -141,32 +139,21 @@ func (s *Server) diff(ctx context.Context, r *reader, _ string, in *MiniClusterP
 	for _, m := range s.store.Members() {
 		w.Members[m.Name] = m
 	}
-	if w.Placement, w.Namespace, err = s.placement(ctx, e.Object); err != nil {
+	if w.Placement, err = s.placement(ctx, e.Object); err != nil {
 		return nil, unavailable("the placement could not be read; try again")
 	}
 	return &view.Differences{Items: s.live.Differences(ctx, w)}, nil
 }
 
-// placement is that of a FleetMiniCluster, nil where there is none, and what its namespace allows.
-func (s *Server) placement(ctx context.Context, f *v1alpha1.FleetMiniCluster) (*v1alpha1.PlacementSpec, grant.Namespace, error) {
-	none := grant.Namespace{Name: f.Namespace}
-	spec := f.Spec.Placement
-	if spec == nil {
-		var placement v1alpha1.Placement
-		err := s.o.Hub.Get(ctx, types.NamespacedName{Namespace: f.Namespace, Name: plan.PlacementName(f)}, &placement)
-		if client.IgnoreNotFound(err) != nil {
-			return nil, none, err
-		}
-		if err == nil {
-			spec = &placement.Spec
-		}
+// placement is that of a FleetMiniCluster, nil where there is none.
+func (s *Server) placement(ctx context.Context, f *v1alpha1.FleetMiniCluster) (*v1alpha1.PlacementSpec, error) {
+	if f.Spec.Placement != nil {
+		return f.Spec.Placement, nil
 	}
-	if spec == nil || len(spec.Overrides) == 0 {
-		return spec, none, nil
+	var placement v1alpha1.Placement
+	err := s.o.Hub.Get(ctx, types.NamespacedName{Namespace: f.Namespace, Name: plan.PlacementName(f)}, &placement)
+	if err != nil {
+		return nil, client.IgnoreNotFound(err)
 	}
-	var namespace corev1.Namespace
-	if err := s.o.Hub.Get(ctx, types.NamespacedName{Name: f.Namespace}, &namespace); client.IgnoreNotFound(err) != nil {
-		return nil, none, err
-	}
-	return spec, grant.OfNamespace(f.Namespace, namespace.Annotations), nil
+	return &placement.Spec, nil
 }

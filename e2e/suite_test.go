@@ -79,6 +79,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	root, err := lab.RepositoryRoot()
 	Expect(err).NotTo(HaveOccurred())
 	Expect(fleet.Cluster("hub").ApplyCRDs(ctx, filepath.Join(root, "config", "crd", "bases"))).To(Succeed())
+	Expect(fleet.Cluster("hub").ApplyPolicies(ctx, filepath.Join(root, "config", "policy"))).To(Succeed())
 	Expect(hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}})).To(Succeed())
 	for name, labels := range memberLabels {
 		members[name] = clientOf(fleet.Cluster(name))

@@ -128,6 +128,7 @@ const (
 	ReasonWaitingForTurn  = "WaitingForTurn"
 	// ReasonImpersonationForbidden says that the hub may not act as the service account that a source names.
 	ReasonImpersonationForbidden = "ImpersonationForbidden"
+	ReasonAllowUnenforced        = "AllowUnenforced"
 )
 
 // GetConditions returns the conditions of the status.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -20,6 +21,7 @@ import (
 	"github.com/minifleet/minifleet/internal/eviction"
 	"github.com/minifleet/minifleet/internal/grant"
 	"github.com/minifleet/minifleet/internal/nodeusage"
+	"github.com/minifleet/minifleet/internal/override"
 	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/podhealth"
 	"github.com/minifleet/minifleet/internal/runs"
@@ -143,10 +145,26 @@ func (c *reconciliation) readGrants(ctx context.Context) error {
 	if c.snapshot.Grants != nil {
 		reader, c.snapshot.Confirmed = c.APIReader, true
 	}
+	set, err := c.grantsFrom(ctx, reader)
+	if err != nil {
+		return err
+	}
+	c.snapshot.Grants = &set
+	return nil
+}
+
+// grantsFrom is what the object may use, as a reader has it.
+func (c *reconciliation) grantsFrom(ctx context.Context, reader client.Reader) (grant.Set, error) {
 	fmc := c.snapshot.Object
 	namespace, err := allowance.OfNamespace(ctx, reader, fmc.Namespace)
 	if err != nil {
-		return err
+		return grant.Set{}, err
+	}
+	spec := fmc.Spec.MiniCluster.DeepCopy()
+	spec.Default()
+	asked := grant.Asked{Digest: runs.FullDigest(fmc.Name, spec), Unplaced: c.snapshot.Placement == nil}
+	if p := c.snapshot.Placement; p != nil {
+		asked.Overrides = override.Digest(p.Overrides)
 	}
 	var source *v1alpha1.GitSource
 	if name := fmc.Labels[v1alpha1.LabelSource]; name != "" {
@@ -155,14 +173,32 @@ func (c *reconciliation) readGrants(ctx context.Context) error {
 		if apierrors.IsNotFound(err) {
 			source = nil
 		} else if err != nil {
-			return fmt.Errorf("reading GitSource %s: %w", name, err)
+			return grant.Set{}, fmt.Errorf("reading GitSource %s: %w", name, err)
 		}
 	}
-	spec := fmc.Spec.MiniCluster.DeepCopy()
-	spec.Default()
-	set := grant.For(namespace, fmc, source, runs.FullDigest(fmc.Name, spec))
-	c.snapshot.Grants = &set
-	return nil
+	if source != nil && len(source.Spec.Allow) > 0 {
+		if asked.Unenforced, err = c.Enforcement.Missing(ctx); err != nil {
+			return grant.Set{}, err
+		}
+	}
+	return grant.For(namespace, fmc, source, asked), nil
+}
+
+// tokensOn says whether the MiniCluster may read tokens for the API server of a member, and how to allow it if not.
+func (c *reconciliation) tokensOn(member string) references.Grants {
+	return func(ctx context.Context) (remedy string, err error) {
+		set, err := c.grantsFrom(ctx, c.APIReader)
+		if err != nil {
+			return "", err
+		}
+		if c.decision.Variants.For(member).Digest != "" {
+			set = set.Overridden()
+		}
+		if slices.Contains(set.Permissions(), v1alpha1.PermissionServiceAccountToken) {
+			return "", nil
+		}
+		return set.Remedy([]v1alpha1.Permission{v1alpha1.PermissionServiceAccountToken}), nil
+	}
 }
 
 // observe finds the Job of a MiniCluster on a member. With confirm, an absence is confirmed by the member, and so is
@@ -267,5 +303,5 @@ func (c *reconciliation) checkReferences(ctx context.Context, m *clusters.Member
 
 // satisfy brings what the MiniCluster references to a member, or checks whether that can be done.
 func (c *reconciliation) satisfy(ctx context.Context, m *clusters.Member, bring references.Bring) error {
-	return c.references.Satisfy(ctx, m, c.user(c.snapshot.Object), c.decision.Variants.For(m.Name).References, c.snapshot.Now, bring)
+	return c.references.Satisfy(ctx, m, c.user(c.snapshot.Object), c.decision.Variants.For(m.Name).References, c.snapshot.Now, bring, c.tokensOn(m.Name))
 }

@@ -32,11 +32,13 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/controllers/fleetminicluster/references"
 	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
+	"github.com/minifleet/minifleet/controllers/internal/enforcement"
 	"github.com/minifleet/minifleet/controllers/internal/expectations"
 	"github.com/minifleet/minifleet/controllers/internal/hubobjects"
 	"github.com/minifleet/minifleet/controllers/internal/inflight"
 	"github.com/minifleet/minifleet/controllers/internal/probes"
 	"github.com/minifleet/minifleet/internal/fleet"
+	"github.com/minifleet/minifleet/internal/policy"
 	"github.com/minifleet/minifleet/internal/queue"
 	"github.com/minifleet/minifleet/internal/tenant"
 )
@@ -72,6 +74,9 @@ type Options struct {
 	InFlight *inflight.Tracker
 	// DefaultMaxPriority is the highest priority that counts among those of other namespaces, where a namespace says nothing.
 	DefaultMaxPriority int32
+	// Policy is what takes a permission, Enforcement whether what GitSources allow counts.
+	Policy      policy.Rules
+	Enforcement *enforcement.Checker
 	// Queue is an empty one, for those who tell people who waits; nil makes one.
 	Queue *queue.Queue
 }

@@ -43,7 +43,8 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 		return nil, nil, err
 	}
 	s := &plan.Snapshot{
-		Object: fmc, NamespaceLabels: labels, Placement: spec, Now: r.Now(), Intervals: r.Intervals.Intervals, Facts: map[string]plan.Facts{}, HadRuns: r.hadNoRuns(fmc),
+		Object: fmc, NamespaceLabels: labels, Placement: spec, Now: r.Now(), Intervals: r.Intervals.Intervals, Policy: r.Policy,
+		Facts: map[string]plan.Facts{}, HadRuns: r.hadNoRuns(fmc),
 		Queue: plan.QueueState{
 			Since: r.queue.Since(), Reserved: r.queue.Reservations(key), Pending: r.queue.Pending(key), Runs: r.queue.Runs(),
 			MaxPriority: highest, Problem: problem,

@@ -34,7 +34,6 @@ import (
 	"github.com/minifleet/minifleet/controllers/internal/retry"
 	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/nodeusage"
-	"github.com/minifleet/minifleet/internal/plan"
 )
 
 // SetUp adds the controller to a manager. The notifier reachability is told of members that come and go.
@@ -171,23 +170,17 @@ func (r *Reconciler) usersOfMember(ctx context.Context, member string) []types.N
 	})
 }
 
-// usersOfNamespace are those whose run may depend on what their namespace allows, those that wait for room, whose order may
-// depend on it, and those to whom its labels may open more members.
+// usersOfNamespace are those whose run may depend on what their namespace allows, and on its labels: what overrides make of
+// them, which Secrets hold tokens, and which members they may use, depends on members.
 func (r *Reconciler) usersOfNamespace(ctx context.Context, namespace client.Object) []types.NamespacedName {
 	r.noteNamespace(namespace)
-	return r.which(ctx, func(f *v1alpha1.FleetMiniCluster) bool {
-		ready := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionReady)
-		overridden := ready != nil && ready.Reason == v1alpha1.ReasonInvalidOverride
-		d := f.Status.Placement
-		wants := d == nil || d.Open || len(d.Clusters) < int(d.Wanted)
-		return f.Namespace == namespace.GetName() && (plan.Needy(f) || overridden || wants || r.queue.Pending(client.ObjectKeyFromObject(f)) != nil)
-	})
+	return r.which(ctx, func(f *v1alpha1.FleetMiniCluster) bool { return f.Namespace == namespace.GetName() })
 }
 
-// usersOfSource are those whose run may depend on what their source allows.
+// usersOfSource are those whose run may depend on what their source allows, and declares.
 func (r *Reconciler) usersOfSource(ctx context.Context, source client.Object) []types.NamespacedName {
 	return r.which(ctx, func(f *v1alpha1.FleetMiniCluster) bool {
-		return f.Namespace == source.GetNamespace() && f.Labels[v1alpha1.LabelSource] == source.GetName() && plan.Needy(f)
+		return f.Namespace == source.GetNamespace() && f.Labels[v1alpha1.LabelSource] == source.GetName()
 	})
 }
 

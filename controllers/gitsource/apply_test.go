@@ -41,7 +41,6 @@ const fullCommit = "0123456789abcdef0123456789abcdef01234567"
 // treeOf is a tree that declares objects.
 func treeOf(objects ...parse.Object) *tree {
 	t := &tree{commit: fullCommit, revision: "main@0123456", parsed: parse.Result{Objects: objects}}
-	t.needs = needsOf(t.parsed.Objects)
 	t.inSync = t.inSync.forPlacement(nil)
 	return t
 }

@@ -25,7 +25,8 @@ type tree struct {
 	about            fetch.About
 	pathProblem      string // why the path cannot be read, or empty
 	parsed           parse.Result
-	needs            []treeNeed // the objects that need permissions, in the order of their files
+	needs            []treeNeed // the objects that need permissions, in the order of their files; nil before they were found
+	needing          needing    // what they were found for
 	inSync           inSync
 	size             int64 // about what it takes in memory
 }
@@ -62,7 +63,6 @@ func newTree(b *budget.Budget, namespace string, fetched *fetch.Result, readWith
 	if fetched.PathMissing {
 		t.pathProblem = fetched.PathProblem
 	}
-	t.needs = needsOf(t.parsed.Objects)
 	return t, nil
 }
 

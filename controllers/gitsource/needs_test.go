@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +16,8 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/gitsource/parse"
 	"github.com/minifleet/minifleet/internal/grant"
+	"github.com/minifleet/minifleet/internal/override"
+	"github.com/minifleet/minifleet/internal/policy"
 )
 
 // privileged are so many MiniClusters that want hostPID, n0, n1 and so on.
@@ -30,13 +33,13 @@ func privileged(count int) []parse.Object {
 // A status holds a bounded number of MiniClusters; whoever is one too many is told, unless its namespace
 // allows it what it needs.
 func TestNeedsAreBounded(t *testing.T) {
-	needs := needsOf(privileged(maxNeeds + 2))
+	needs := needsOf(policy.Rules{}, needing{}, privileged(maxNeeds+2))
 	source := newSource()
 	source.Spec.Allow = v1alpha1.Permissions()
 	for allowedByNamespace, wantProblems := range map[string]int{"": 2, "HostPath": 2, "HostNamespaces": 0} {
 		t.Run("namespace allows "+allowedByNamespace, func(t *testing.T) {
 			namespace := grant.OfNamespace("hpc", map[string]string{v1alpha1.AnnotationAllow: allowedByNamespace})
-			d := declarationOf(source, namespace, needs, nil)
+			d := declarationOf(source, namespace, "", needs, nil)
 			if len(d.problems) != wantProblems {
 				t.Errorf("%d problems, want %d: %v", len(d.problems), wantProblems, d.problems)
 			}
@@ -69,7 +72,7 @@ func TestDeniedNeedsAreProblemsAndAreDeclared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			source := newSource()
 			source.Spec.Allow = tc.source
-			d := declarationOf(source, grant.OfNamespace("hpc", map[string]string{v1alpha1.AnnotationAllow: tc.namespace}), needsOf(privileged(1)), nil)
+			d := declarationOf(source, grant.OfNamespace("hpc", map[string]string{v1alpha1.AnnotationAllow: tc.namespace}), "", needsOf(policy.Rules{}, needing{}, privileged(1)), nil)
 			if len(d.problems) != tc.problems || len(d.needs) != 1 {
 				t.Errorf("problems %v, needs %v", d.problems, d.needs)
 			}
@@ -89,8 +92,8 @@ func TestManyDeniedFieldsAreCounted(t *testing.T) {
 			Name: fmt.Sprintf("c%d", i), SecurityContext: corev1.SecurityContext{Privileged: ptr.To(true)},
 		})
 	}
-	needs := needsOf([]parse.Object{{Kind: parse.KindMiniCluster, Name: "m", Path: "a.yaml", MiniCluster: m}})
-	d := declarationOf(newSource(), grant.OfNamespace("hpc", nil), needs, nil)
+	needs := needsOf(policy.Rules{}, needing{}, []parse.Object{{Kind: parse.KindMiniCluster, Name: "m", Path: "a.yaml", MiniCluster: m}})
+	d := declarationOf(newSource(), grant.OfNamespace("hpc", nil), "", needs, nil)
 	if len(d.problems) != grant.MaxDenied+1 {
 		t.Fatalf("%d problems, want %d", len(d.problems), grant.MaxDenied+1)
 	}
@@ -107,7 +110,7 @@ func TestEarlierNeedsStayWhileTheyAreOnTheHub(t *testing.T) {
 	}
 	have := hubOf(onHub("n0", "fleet", ""), onHub("n1", "fleet", ""), onHub("unreadable", "fleet", ""), onHub("pruned", "fleet", ""), onHub("handed-over", "other", ""))
 	objects := privileged(2)
-	d := declarationOf(source, grant.OfNamespace("hpc", nil), needsOf(objects), have)
+	d := declarationOf(source, grant.OfNamespace("hpc", nil), "", needsOf(policy.Rules{}, needing{}, objects), have)
 	names := func(needs []v1alpha1.DeclaredNeed) []string {
 		var out []string
 		for _, n := range needs {
@@ -159,5 +162,121 @@ func TestDeclareRecordsNeedsBeforeAnythingIsApplied(t *testing.T) {
 	}
 	if again := stored(); again.ResourceVersion != first.ResourceVersion {
 		t.Error("the same needs are written again")
+	}
+}
+
+func overriding(path, value string) []v1alpha1.ClusterOverride {
+	return []v1alpha1.ClusterOverride{{Name: "o", ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"zone": "north"}},
+		Patches: []v1alpha1.JSONPatch{{Op: v1alpha1.PatchAdd, Path: path, Value: &apiextensionsv1.JSON{Raw: []byte(value)}}}}}
+}
+
+// A source declares a MiniCluster with the overrides that are beside it in Git, and with no others.
+func TestNeedsNameTheOverridesInGit(t *testing.T) {
+	image, host := overriding("/containers/0/image", `"example.org/app"`), overriding("/pod/hostPID", "true")
+	mini := func(name, placement string, spec fluxv1alpha2.MiniClusterSpec) parse.Object {
+		m := &fluxv1alpha2.MiniCluster{Spec: spec}
+		if placement != "" {
+			m.Labels = map[string]string{v1alpha1.LabelPlacement: placement}
+		}
+		return parse.Object{Kind: parse.KindMiniCluster, Name: name, MiniCluster: m}
+	}
+	fleet := func(name string, spec v1alpha1.FleetMiniClusterSpec) parse.Object {
+		return parse.Object{Kind: parse.KindFleetMiniCluster, Name: name, FleetMiniCluster: &v1alpha1.FleetMiniCluster{Spec: spec}}
+	}
+	place := func(name string, overrides []v1alpha1.ClusterOverride) parse.Object {
+		return parse.Object{Kind: parse.KindPlacement, Name: name, Placement: &v1alpha1.Placement{Spec: v1alpha1.PlacementSpec{Overrides: overrides}}}
+	}
+	needy := fluxv1alpha2.MiniClusterSpec{Containers: []fluxv1alpha2.MiniClusterContainer{{}}, Pod: fluxv1alpha2.PodSpec{HostIPC: true}}
+	plain := fluxv1alpha2.MiniClusterSpec{Containers: []fluxv1alpha2.MiniClusterContainer{{}}}
+	secret := *plain.DeepCopy()
+	secret.Containers[0].Volumes = map[string]fluxv1alpha2.ContainerVolume{"v": {SecretName: "s", Path: "/s"}}
+	objects := []parse.Object{
+		mini("by-default", "", needy), mini("by-label", "images", needy), mini("of-the-hub", "elsewhere", needy),
+		fleet("inline", v1alpha1.FleetMiniClusterSpec{MiniCluster: needy, Placement: &v1alpha1.PlacementSpec{Overrides: image}}),
+		fleet("by-name", v1alpha1.FleetMiniClusterSpec{MiniCluster: needy, PlacementRef: &v1alpha1.LocalReference{Name: "hosts"}}),
+		mini("needs-nothing", "images", plain), mini("needs-it-there", "hosts", plain), mini("with-a-secret", "plain", secret),
+		place("images", image), place("hosts", host), place("plain", nil),
+	}
+	type declared struct{ overrides, permissions string }
+	const ipc = "HostNamespaces"
+	cases := map[string]struct {
+		needing needing
+		want    map[string]declared
+	}{
+		"with a default placement": {needing{placement: "hosts"}, map[string]declared{
+			"by-default": {override.Digest(host), ipc}, "by-label": {override.Digest(image), ipc}, "of-the-hub": {"", ipc},
+			"inline": {override.Digest(image), ipc}, "by-name": {override.Digest(host), ipc}, "needs-it-there": {override.Digest(host), ipc},
+		}},
+		"with another, and tokens allowed": {needing{placement: "plain", secrets: true}, map[string]declared{
+			"by-default": {"", ipc}, "by-label": {override.Digest(image), ipc}, "of-the-hub": {"", ipc},
+			"inline": {override.Digest(image), ipc}, "by-name": {override.Digest(host), ipc}, "needs-it-there": {override.Digest(host), ipc},
+			"with-a-secret": {"", ""},
+		}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := map[string]declared{}
+			for _, n := range needsOf(policy.Rules{}, c.needing, objects) {
+				got[n.entry.Name] = declared{n.entry.Overrides, policy.Join(n.entry.Permissions)}
+				if n.entry.Permissions == nil || len(n.entry.Digest) != 64 {
+					t.Errorf("%+v cannot be recorded", n.entry)
+				}
+			}
+			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(declared{})); diff != "" {
+				t.Errorf("declared (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Needs are found anew when what they depend on has changed in the source, and else once.
+func TestNeedsFollowTheDefaultPlacement(t *testing.T) {
+	tree := treeOf(privileged(1)...)
+	tree.parsed.Objects = append(tree.parsed.Objects, parse.Object{Kind: parse.KindPlacement, Name: "p",
+		Placement: &v1alpha1.Placement{Spec: v1alpha1.PlacementSpec{Overrides: overriding("/tasks", "2")}}})
+	source := newSource()
+	overrides := func() string { return tree.needsOf(policy.Rules{}, needingOf(source))[0].entry.Overrides }
+	if got := overrides(); got != "" {
+		t.Errorf("without a default placement: %s", got)
+	}
+	source.Spec.DefaultPlacement = &v1alpha1.LocalReference{Name: "p"}
+	if got := overrides(); got == "" {
+		t.Error("the overrides of the default placement are not declared")
+	}
+}
+
+// While new overrides are applied, the old ones count too, for as long as the hub has what they were for.
+func TestEarlierOverridesStayUntilAllIsApplied(t *testing.T) {
+	objects := privileged(1)
+	now := needsOf(policy.Rules{}, needing{}, objects)
+	before := now[0].entry
+	before.Overrides = "old"
+	source := newSource()
+	source.Status.Needs = []v1alpha1.DeclaredNeed{before}
+	d := declarationOf(source, grant.OfNamespace("hpc", nil), "", now, hubOf(onHub("n0", "fleet", "")))
+	if diff := cmp.Diff([]v1alpha1.DeclaredNeed{now[0].entry, before}, d.beforeApply()); diff != "" {
+		t.Errorf("before (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]v1alpha1.DeclaredNeed{now[0].entry}, d.afterApply(objects, nil, nil)); diff != "" {
+		t.Errorf("after (-want +got):\n%s", diff)
+	}
+}
+
+// What a source allows does not count where nobody keeps people from editing that, and the source says so.
+func TestWhatIsNotEnforcedIsAProblem(t *testing.T) {
+	source := newSource()
+	source.Spec.Allow = []v1alpha1.Permission{"HostNamespaces"}
+	objects := privileged(1)
+	d := declarationOf(source, grant.OfNamespace("hpc", nil), "there is no policy: install it", needsOf(policy.Rules{}, needing{}, objects), nil)
+	if len(d.problems) != 1 || !strings.Contains(d.problems[0].Message, "minifleet.dev/allow=HostNamespaces, since what the source allows does not count: there is no policy") {
+		t.Errorf("%v", d.problems)
+	}
+	condition := ready(source, progress{tree: treeOf(objects...), declared: d}, d.problems)
+	if condition.Reason != v1alpha1.ReasonAllowUnenforced || !strings.Contains(condition.Message, "spec.allow does not count: there is no policy: install it; everything else") {
+		t.Errorf("%+v", condition)
+	}
+	d = declarationOf(source, grant.OfNamespace("hpc", map[string]string{v1alpha1.AnnotationAllow: "HostNamespaces"}), "there is no policy", needsOf(policy.Rules{}, needing{}, objects), nil)
+	if len(d.problems) != 0 {
+		t.Errorf("what the namespace allows is a problem: %v", d.problems)
 	}
 }

@@ -24,7 +24,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
+	kevents "k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,14 +37,17 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/controllers/internal/allowance"
+	"github.com/minifleet/minifleet/controllers/internal/enforcement"
+	"github.com/minifleet/minifleet/controllers/internal/events"
 	"github.com/minifleet/minifleet/controllers/internal/retry"
 	"github.com/minifleet/minifleet/gitsource/budget"
 	"github.com/minifleet/minifleet/gitsource/fetch"
 	"github.com/minifleet/minifleet/internal/grant"
+	"github.com/minifleet/minifleet/internal/policy"
 )
 
 // +kubebuilder:rbac:groups=minifleet.dev,resources=gitsources,verbs=get;list;watch
-// +kubebuilder:rbac:groups=minifleet.dev,resources=gitsources/status,verbs=update
+// +kubebuilder:rbac:groups=minifleet.dev,resources=gitsources/status,verbs=update;declare
 // +kubebuilder:rbac:groups=minifleet.dev,resources=fleetminiclusters;placements,verbs=get;list;watch;create;update;delete
 
 const (
@@ -62,7 +65,7 @@ const (
 type Reconciler struct {
 	Client   client.Client
 	Fetcher  *fetch.Fetcher
-	Recorder events.EventRecorder
+	Recorder kevents.EventRecorder
 	Now      func() time.Time
 	// Namespace is the manager's own.
 	Namespace string
@@ -70,6 +73,9 @@ type Reconciler struct {
 	Accounts *Accounts
 	// Settings are those of the administrator.
 	Settings Settings
+	// Policy is what takes a permission, Enforcement whether what sources allow counts.
+	Policy      policy.Rules
+	Enforcement *enforcement.Checker
 
 	trees        treeCache
 	turns        turns
@@ -88,9 +94,11 @@ type Settings struct {
 	Limits budget.Limits
 }
 
-// SetUp registers the controller with a manager of the hub.
-func (r *Reconciler) SetUp(mgr manager.Manager) error {
+// SetUp registers the controller with a manager of the hub. A change of whether what sources allow counts is told to
+// allowing, whatever the name.
+func (r *Reconciler) SetUp(mgr manager.Manager, allowing *events.Notifier[reconcile.Request]) error {
 	r.turns.perNamespace, r.reservations.most = r.Settings.PerNamespace, r.Settings.Large
+	allowing.Requests = r.allowing
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("gitsource").
 		// An annotation, whichever it is, has the repository fetched at once.
@@ -98,6 +106,7 @@ func (r *Reconciler) SetUp(mgr manager.Manager) error {
 		Watches(&v1alpha1.FleetMiniCluster{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(editedOrDeleted)).
 		Watches(&v1alpha1.Placement{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(editedOrDeleted)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.sourcesIn), builder.WithPredicates(allowance.Changed())).
+		WatchesRawSource(allowing.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentSources, RateLimiter: retry.Limiter[reconcile.Request]()}).
 		Complete(r)
 }
@@ -113,6 +122,21 @@ func sourceOf(_ context.Context, obj client.Object) []reconcile.Request {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
+}
+
+// allowing are the sources that allow something.
+func (r *Reconciler) allowing(ctx context.Context, _ string) []reconcile.Request {
+	var sources v1alpha1.GitSourceList
+	if err := r.Client.List(ctx, &sources, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // a list from memory does not fail
+	}
+	var out []reconcile.Request
+	for i := range sources.Items {
+		if len(sources.Items[i].Spec.Allow) > 0 {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&sources.Items[i])})
+		}
+	}
+	return out
 }
 
 // sourcesIn are the sources of a namespace whose allowance has changed.

@@ -139,6 +139,9 @@ func ready(source *v1alpha1.GitSource, done progress, problems []v1alpha1.FilePr
 	switch {
 	case done.tree.pathProblem != "":
 		return conditions.FalseCondition(kind, v1alpha1.ReasonFetchFailed, "spec.path: %s", done.tree.pathProblem)
+	case done.declared.unenforced != "":
+		return conditions.FalseCondition(kind, v1alpha1.ReasonAllowUnenforced, "spec.allow does not count: %s; everything else of revision %s is applied",
+			done.declared.unenforced, done.tree.revision)
 	case len(problems) > 0:
 		return conditions.FalseCondition(kind, v1alpha1.ReasonProblemsFound, "%s", problemsMessage(problems, done.tree.revision, done.applied.deleting))
 	case len(done.applied.deleting) > 0:

@@ -20,7 +20,6 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/internal/fleet"
-	"github.com/minifleet/minifleet/internal/grant"
 	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/sanitize"
@@ -33,9 +32,8 @@ type Wanted struct {
 	Object *v1alpha1.FleetMiniCluster
 	// Placement is nil where it is not there.
 	Placement *v1alpha1.PlacementSpec
-	// Members are the registered ones, Namespace what overrides may use.
-	Members   map[string]*v1alpha1.MemberCluster
-	Namespace grant.Namespace
+	// Members are the registered ones.
+	Members map[string]*v1alpha1.MemberCluster
 }
 
 // Differences compares what is wanted on each member with what is there, by member and kind. All members are asked at once.
@@ -142,7 +140,7 @@ func (r *Reader) rendered(w wantedOn) (objects []object, remark string, err erro
 	if m := w.Members[w.member]; m != nil {
 		labels = m.Labels
 	}
-	variant := plan.VariantFor(f, w.Placement, labels, w.Namespace)
+	variant := plan.VariantFor(f, w.Placement, labels)
 	spec := &variant.Spec
 	if variant.Err != nil {
 		spec = &f.Spec.MiniCluster // as the controller renders it for a run that has begun

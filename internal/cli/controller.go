@@ -22,6 +22,7 @@ import (
 	ctrlzap "sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/minifleet/minifleet/controllers"
+	"github.com/minifleet/minifleet/internal/policy"
 	"github.com/minifleet/minifleet/internal/tenant"
 	"github.com/minifleet/minifleet/internal/version"
 )
@@ -62,6 +63,10 @@ func newController() *cobra.Command {
 		"namespaces of members that no namespace of the hub may use: patterns with *; the manager's own is always one")
 	flags.Int32Var(&f.options.DefaultMaxPriority, "default-max-priority", 0,
 		"highest spec.priority that counts among MiniClusters of other namespaces, where the annotation minifleet.dev/max-priority of the namespace does not say another")
+	flags.StringSliceVar(&f.options.Policy.PodAnnotations, "allowed-pod-annotations", policy.DefaultPodAnnotations(),
+		"annotations of pods that take no permission, by key, or by the beginning of a key and *; what is known to reach the node takes one all the same")
+	flags.BoolVar(&f.options.AllowUnenforced, "allow-without-admission-policy", false,
+		"let spec.allow of GitSources count on a hub without the admission policy of config/policy: for where only those may write GitSources who may let them use anything")
 	flags.Float64Var(&f.options.IntervalScale, "interval-scale", 1, "factor for the intervals between attempts; for tests")
 	_ = flags.MarkHidden("interval-scale") // fails for unknown names only
 	flags.Float64Var(&f.options.MemberLimitFactor, "member-limit-factor", 1, "factor for what a member may answer before it is quarantined, from 1 to 100 (docs/members.md)")
@@ -84,6 +89,9 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	}
 	if f.options.FollowInterval < time.Second {
 		return invalid{fmt.Errorf("--follow-interval must be at least 1s")}
+	}
+	if err := policy.CheckPodAnnotations(f.options.Policy.PodAnnotations); err != nil {
+		return invalid{fmt.Errorf("--allowed-pod-annotations: %w", err)}
 	}
 	if f.options.IntervalScale <= 0 {
 		return invalid{fmt.Errorf("--interval-scale must be more than 0")}

@@ -26,6 +26,7 @@ type validateFlags struct {
 	files             []string
 	output, namespace string
 	allow             string
+	rules             policy.Rules
 	strict            bool
 }
 
@@ -48,6 +49,7 @@ func newValidate() *cobra.Command {
 	flags.StringVarP(&f.output, "output", "o", "text", "text or json")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the GitSource: a document of another one is a problem; empty: each may have its own")
 	flags.StringVar(&f.allow, "allow", "", "permissions that the GitSource or its namespace allows, separated by commas: "+policy.Join(v1alpha1.Permissions()))
+	flags.StringSliceVar(&f.rules.PodAnnotations, "allowed-pod-annotations", policy.DefaultPodAnnotations(), "annotations of pods that take no permission on the hub, as its controller is given them")
 	flags.BoolVar(&f.strict, "strict", false, "take warnings for problems")
 	return cmd
 }
@@ -63,11 +65,14 @@ func (f *validateFlags) run(cmd *cobra.Command) error {
 	if len(unknown) > 0 {
 		return invalid{fmt.Errorf("--allow: %q is no permission: there are %s", unknown[0], policy.Join(v1alpha1.Permissions()))}
 	}
+	if err := policy.CheckPodAnnotations(f.rules.PodAnnotations); err != nil {
+		return invalid{fmt.Errorf("--allowed-pod-annotations: %w", err)}
+	}
 	files, err := readManifests(f.files, cmd.InOrStdin())
 	if err != nil {
 		return invalid{err}
 	}
-	r := check(files, parse.Options{Namespace: f.namespace, AnyNamespace: f.namespace == "", Lines: true, AllProblems: true}, allowed)
+	r := check(files, parse.Options{Namespace: f.namespace, AnyNamespace: f.namespace == "", Lines: true, AllProblems: true}, f.rules, allowed)
 	r.Valid = r.Summary.Problems == 0 && (!f.strict || r.Summary.Warnings == 0)
 	write := r.text
 	if f.output == "json" {
@@ -126,7 +131,7 @@ type finding struct {
 type inspection func(r *report, o *parse.Object)
 
 // check parses files, and inspects what they hold.
-func check(files []gitsource.File, options parse.Options, allowed []v1alpha1.Permission) *report {
+func check(files []gitsource.File, options parse.Options, rules policy.Rules, allowed []v1alpha1.Permission) *report {
 	parsed := parse.Tree(files, options)
 	r := &report{
 		Summary: summary{Files: len(files), Ignored: parsed.Ignored},
@@ -140,7 +145,7 @@ func check(files []gitsource.File, options parse.Options, allowed []v1alpha1.Per
 			r.Problems = append(r.Problems, found)
 		}
 	}
-	inspections := []inspection{placementIsThere(parsed.Objects), permitted(allowed)}
+	inspections := []inspection{placementIsThere(parsed.Objects), permitted(rules, allowed)}
 	for i := range parsed.Objects {
 		o, before := &parsed.Objects[i], len(r.Problems)
 		for _, inspect := range inspections {
@@ -185,14 +190,14 @@ func placementIsThere(objects []parse.Object) inspection {
 }
 
 // permitted finds the fields that take permissions which nobody has allowed.
-func permitted(allowed []v1alpha1.Permission) inspection {
+func permitted(rules policy.Rules, allowed []v1alpha1.Permission) inspection {
 	return func(r *report, o *parse.Object) {
 		var needs []policy.Need
 		switch {
 		case o.MiniCluster != nil:
-			needs = policy.Needs(&o.MiniCluster.Spec, field.NewPath("spec"))
+			needs = rules.Needs(&o.MiniCluster.Spec, field.NewPath("spec"))
 		case o.FleetMiniCluster != nil:
-			needs = policy.Needs(&o.FleetMiniCluster.Spec.MiniCluster, field.NewPath("spec", "miniCluster"))
+			needs = rules.Needs(&o.FleetMiniCluster.Spec.MiniCluster, field.NewPath("spec", "miniCluster"))
 		}
 		for _, need := range policy.Denied(needs, allowed) {
 			r.Problems = append(r.Problems, finding{o.Path, o.LineOf(need.Field.String()), o.Kind + "/" + o.Name, need.Field.String(), fmt.Sprintf(

@@ -55,6 +55,18 @@ func (n Namespace) UnknownNote() string {
 		v1alpha1.AnnotationAllow, n.Name, sanitize.Names(n.Unknown, maxUnknown), policy.Join(v1alpha1.Permissions())), sanitize.MaxNote)
 }
 
+// Asked is what is held against what a source declares.
+type Asked struct {
+	// Digest is that of the MiniCluster (runs.FullDigest).
+	Digest string
+	// Overrides is the digest of the overrides of its placement (override.Digest), empty for none.
+	Overrides string
+	// Unplaced says that its Placement is not there, so that nothing begins before it is, and this is asked again.
+	Unplaced bool
+	// Unenforced is why the hub does not keep those from editing spec.allow of GitSources who may not, empty if it does.
+	Unenforced string
+}
+
 // Set is what one FleetMiniCluster may use, and who could allow more.
 type Set struct {
 	Namespace Namespace
@@ -63,24 +75,69 @@ type Set struct {
 	// NoSource is why the GitSource that the object names does not count, with a space at its end; empty if it
 	// does, or if none is named.
 	NoSource string
+
+	// undeclared is the same for the object as its overrides change it, where the source counts for it as it is.
+	undeclared string
 }
 
-// For finds who allows what a FleetMiniCluster uses. The source is the one that its label names, or nil if there
-// is none; the digest is of what the object asks for (runs.FullDigest).
+// For finds who allows what a FleetMiniCluster uses as it is. The source is the one that its label names, or nil if there
+// is none.
 //
 // A label proves nothing, since whoever edits the object can set it: a source counts for an object if its
-// status, which the controller alone writes, says that Git declares just this.
-func For(namespace Namespace, object *v1alpha1.FleetMiniCluster, source *v1alpha1.GitSource, digest string) Set {
+// status, which the controller alone writes, says that Git declares just this. Where Git declares overrides with it, it is
+// just this only with these.
+func For(namespace Namespace, object *v1alpha1.FleetMiniCluster, source *v1alpha1.GitSource, asked Asked) Set {
 	s := Set{Namespace: namespace}
 	name := object.Labels[v1alpha1.LabelSource]
-	switch {
-	case name == "":
-	case source == nil || source.Namespace != object.Namespace || source.Name != name:
+	if name == "" {
+		return s
+	}
+	if source == nil || source.Namespace != object.Namespace || source.Name != name {
 		s.NoSource = fmt.Sprintf("There is no GitSource %s/%s any more that could allow it. ", object.Namespace, name)
-	case !Declares(source.Status.Needs, object.Name, digest):
+		return s
+	}
+	overrides, declared := declaredOverrides(source.Status.Needs, object.Name, asked.Digest)
+	differ := fmt.Sprintf("%s has not the overrides that GitSource %s/%s declares for this MiniCluster, so what that allows does not count. ",
+		placementOf(object), object.Namespace, name)
+	switch {
+	case len(source.Spec.Allow) > 0 && asked.Unenforced != "":
+		s.NoSource = fmt.Sprintf("What GitSource %s/%s allows does not count: %s. ", object.Namespace, name, asked.Unenforced)
+	case !declared:
 		s.NoSource = fmt.Sprintf("GitSource %s/%s does not declare this MiniCluster as it is here, so what it allows does not count. ", object.Namespace, name)
-	default:
+	case slices.Contains(overrides, asked.Overrides) || asked.Unplaced:
 		s.Source = source
+	case slices.Contains(overrides, ""):
+		s.Source, s.undeclared = source, differ
+	default:
+		s.NoSource = differ
+	}
+	return s
+}
+
+// placementOf says where the overrides of a FleetMiniCluster are.
+func placementOf(object *v1alpha1.FleetMiniCluster) string {
+	if ref := object.Spec.PlacementRef; ref != nil && object.Spec.Placement == nil {
+		return fmt.Sprintf("Placement %s/%s", object.Namespace, ref.Name)
+	}
+	return "spec.placement"
+}
+
+// declaredOverrides are the digests of the overrides that a source declares with a MiniCluster of just this digest, if it
+// declares that at all. There may be several, while Git's last change is being applied.
+func declaredOverrides(needs []v1alpha1.DeclaredNeed, name, digest string) (overrides []string, declared bool) {
+	for _, n := range needs {
+		if n.Name == name && n.Digest == digest {
+			overrides, declared = append(overrides, n.Overrides), true
+		}
+	}
+	return overrides, declared
+}
+
+// Overridden is the Set for the object as overrides of its placement have changed it. They are judged by what the
+// namespace allows where the source does not declare them.
+func (s Set) Overridden() Set {
+	if s.undeclared != "" {
+		s.Source, s.NoSource = nil, s.undeclared
 	}
 	return s
 }
@@ -108,11 +165,6 @@ func SourceCommand(source *v1alpha1.GitSource, more []v1alpha1.Permission) strin
 		panic(err) // not reachable: these are strings
 	}
 	return fmt.Sprintf(`kubectl -n %s patch gitsource %s --type merge -p '{"spec":{"allow":%s}}'`, source.Namespace, source.Name, list)
-}
-
-// Declares says whether a source's declared needs have a MiniCluster with just this digest.
-func Declares(needs []v1alpha1.DeclaredNeed, name, digest string) bool {
-	return slices.ContainsFunc(needs, func(n v1alpha1.DeclaredNeed) bool { return n.Name == name && n.Digest == digest })
 }
 
 // union is sorted, and has each permission once.

@@ -81,6 +81,75 @@ func TestCommandsAddToWhatIsAllowed(t *testing.T) {
 	}
 }
 
+// What a source allows is for what it declares with the overrides that it declares.
+func TestOverridesThatASourceDeclares(t *testing.T) {
+	with := func(overrides string) v1alpha1.DeclaredNeed {
+		return v1alpha1.DeclaredNeed{Name: "m", Digest: "new", Overrides: overrides}
+	}
+	const differ = "spec.placement has not the overrides that GitSource hpc/fleet declares for this MiniCluster, so what that allows does not count. "
+	const namespaced = "Placement hpc/p has not the overrides that GitSource hpc/fleet declares for this MiniCluster, so what that allows does not count. "
+	for name, tc := range map[string]struct {
+		needs []v1alpha1.DeclaredNeed
+		asked grant.Asked
+		ref   bool
+		// asItIs and overridden say why the source does not count; empty if it does.
+		asItIs, overridden string
+	}{
+		"none, as declared":                      {needs: []v1alpha1.DeclaredNeed{with("")}},
+		"as declared":                            {needs: []v1alpha1.DeclaredNeed{with("a")}, asked: grant.Asked{Overrides: "a"}},
+		"while another version is being applied": {needs: []v1alpha1.DeclaredNeed{with("b"), with("a")}, asked: grant.Asked{Overrides: "a"}},
+		"somebody else's":                        {needs: []v1alpha1.DeclaredNeed{with("")}, asked: grant.Asked{Overrides: "x"}, overridden: differ},
+		"somebody else's Placement":              {needs: []v1alpha1.DeclaredNeed{with("")}, asked: grant.Asked{Overrides: "x"}, ref: true, overridden: namespaced},
+		"others than declared":                   {needs: []v1alpha1.DeclaredNeed{with("a")}, asked: grant.Asked{Overrides: "x"}, asItIs: differ, overridden: differ},
+		"none, though some are declared":         {needs: []v1alpha1.DeclaredNeed{with("a")}, asItIs: differ, overridden: differ},
+		"the Placement is not there yet":         {needs: []v1alpha1.DeclaredNeed{with("a")}, asked: grant.Asked{Unplaced: true}},
+		"those of another MiniCluster": {needs: []v1alpha1.DeclaredNeed{with(""), {Name: "l", Digest: "new", Overrides: "x"}, {Name: "m", Digest: "old", Overrides: "x"}},
+			asked: grant.Asked{Overrides: "x"}, overridden: differ},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "hpc", Name: "m", Labels: map[string]string{v1alpha1.LabelSource: "fleet"}}}
+			if tc.ref {
+				object.Spec.PlacementRef = &v1alpha1.LocalReference{Name: "p"}
+			}
+			tc.asked.Digest = "new"
+			set := grant.For(grant.OfNamespace("hpc", allowing("RunAsRoot")), object, source(permissions{"HostPath"}, tc.needs...), tc.asked)
+			for what, c := range map[string]struct {
+				set grant.Set
+				why string
+			}{"as it is": {set, tc.asItIs}, "overridden": {set.Overridden(), tc.overridden}} {
+				want := permissions{"HostPath", "RunAsRoot"}
+				if c.why != "" {
+					want = permissions{"RunAsRoot"}
+				}
+				if diff := cmp.Diff(want, c.set.Permissions()); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", what, diff)
+				}
+				if c.set.NoSource != c.why {
+					t.Errorf("%s: %q, want %q", what, c.set.NoSource, c.why)
+				}
+			}
+		})
+	}
+}
+
+// Where nobody keeps people from editing spec.allow, it does not count.
+func TestWhatIsNotEnforcedDoesNotCount(t *testing.T) {
+	object := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "hpc", Name: "m", Labels: map[string]string{v1alpha1.LabelSource: "fleet"}}}
+	asked := grant.Asked{Digest: "new", Unenforced: "the hub has no policy: install it"}
+	set := grant.For(grant.OfNamespace("hpc", nil), object, source(permissions{"HostPath"}, declared("m", "new")), asked)
+	if got := set.Permissions(); len(got) > 0 {
+		t.Errorf("it has %v", got)
+	}
+	want := "What GitSource hpc/fleet allows does not count: the hub has no policy: install it. Remove what is named, or allow it in this namespace of the hub: "
+	if got := set.Remedy(permissions{"HostPath"}); !strings.HasPrefix(got, want) {
+		t.Errorf("it is told: %s", got)
+	}
+	none := grant.For(grant.OfNamespace("hpc", nil), object, source(nil, declared("m", "new")), asked)
+	if none.NoSource != "" || none.Source == nil {
+		t.Errorf("a source that allows nothing is told of the policy: %q", none.NoSource)
+	}
+}
+
 func TestFor(t *testing.T) {
 	other := source(permissions{"HostPath"}, declared("m", "new"))
 	other.Name = "other"
@@ -111,7 +180,7 @@ func TestFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "hpc", Name: "m", Labels: map[string]string{v1alpha1.LabelSource: tc.label}}}
-			set := grant.For(grant.OfNamespace("hpc", allowing(tc.namespace)), object, tc.source, "new")
+			set := grant.For(grant.OfNamespace("hpc", allowing(tc.namespace)), object, tc.source, grant.Asked{Digest: "new"})
 			if diff := cmp.Diff(tc.want, set.Permissions(), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("permissions (-want +got):\n%s", diff)
 			}

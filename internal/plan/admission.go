@@ -15,13 +15,21 @@ import (
 
 // admit lets a run begin, or take more room, if there is room for it in its turn.
 func (t *Target) admit(s *Snapshot, d *Decision, ledger runs.Ledger, line *Line, reads *Reads) {
+	variant := d.Variants.For(t.Name)
 	switch t.Step.Action {
 	case runs.Adjust:
+		if variant.isDenied() && t.Step.Reason != v1alpha1.ReasonSuspended {
+			t.wait(v1alpha1.ReasonPolicyDenied, sanitize.Text(variant.Err.Error(), sanitize.MaxNote))
+			return
+		}
 		t.admitLive(s, d, ledger, line, reads)
 	case runs.Begin, runs.Create:
-		if err := d.Variants.For(t.Name).Err; err != nil {
-			t.Problem = &rollup.Problem{Reason: v1alpha1.ReasonInvalidOverride, Message: sanitize.Text(err.Error(), sanitize.MaxMessage)}
-			t.wait(v1alpha1.ReasonInvalidOverride, err.Error())
+		if variant.isDenied() {
+			t.refuse(v1alpha1.ReasonPolicyDenied, variant.Err)
+			return
+		}
+		if variant.Err != nil {
+			t.refuse(v1alpha1.ReasonInvalidOverride, variant.Err)
 			return
 		}
 		if t.Step.Action == runs.Begin {
@@ -29,6 +37,12 @@ func (t *Target) admit(s *Snapshot, d *Decision, ledger runs.Ledger, line *Line,
 		}
 	default:
 	}
+}
+
+// refuse has nothing begin on a member, for a reason that is told as its problem.
+func (t *Target) refuse(reason string, err error) {
+	t.Problem = &rollup.Problem{Reason: reason, Message: sanitize.Text(err.Error(), sanitize.MaxMessage)}
+	t.wait(reason, err.Error())
 }
 
 // wait makes the step one that does nothing, for a reason.

@@ -116,12 +116,7 @@ func PlacementName(f *v1alpha1.FleetMiniCluster) string {
 func (d *Decision) place(s *Snapshot, reads *Reads) {
 	spec := s.Placement
 	d.Failover, d.NoFailover = spec.Failover, spec.Failover == nil || spec.Failover.Fencing == v1alpha1.FenceManual
-	if len(spec.Overrides) > 0 && s.Grants == nil {
-		reads.Grants = true
-	}
-	if d.Variants = d.asked.variants; d.Variants == nil {
-		d.Variants = newVariants(s, d.Valid, spec.Overrides)
-	}
+	d.override(s, reads)
 	overdue := d.overdue(s, reads)
 	if reads.Any() {
 		return
@@ -161,6 +156,20 @@ func (d *Decision) place(s *Snapshot, reads *Reads) {
 		d.Placement.NotPermitted = int32(len(s.Members) - s.usable()) //nolint:gosec // far fewer than 2³¹ members
 	}
 	d.reserve(s, in.Keep, reads)
+}
+
+// override makes the variants of the placement. What is denied is denied once the hub itself was asked: its cache may not
+// show yet what the source has declared.
+func (d *Decision) override(s *Snapshot, reads *Reads) {
+	if d.Variants = d.asked.variants; d.Variants == nil {
+		d.Variants = newVariants(s, d.Valid, s.Placement.Overrides)
+	}
+	if len(s.Placement.Overrides) == 0 {
+		return
+	}
+	if s.Grants == nil || !s.Confirmed && d.Variants.denied(s.Members) {
+		reads.Grants = true
+	}
 }
 
 // keepers are the members that keep what is wanted: they have run it, or may have begun to, and those that are busy with

@@ -7,7 +7,6 @@ import (
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/fleet"
-	"github.com/minifleet/minifleet/internal/grant"
 	"github.com/minifleet/minifleet/internal/render"
 )
 
@@ -50,10 +49,9 @@ func (r Rendering) Objects() (*render.Bundle, error) {
 	return bundle, nil
 }
 
-// VariantFor is the MiniCluster as a member with these labels gets it from a placement; namespace is what overrides may
-// use there.
-func VariantFor(object *v1alpha1.FleetMiniCluster, placement *v1alpha1.PlacementSpec, labels map[string]string, namespace grant.Namespace) *Variant {
-	v := &Variants{object: object, namespace: namespace}
+// VariantFor is the MiniCluster as a member with these labels gets it from a placement, provided that it is allowed.
+func VariantFor(object *v1alpha1.FleetMiniCluster, placement *v1alpha1.PlacementSpec, labels map[string]string) *Variant {
+	v := &Variants{object: object}
 	if placement != nil {
 		v.overrides = placement.Overrides
 	}

@@ -42,6 +42,7 @@ import (
 	"github.com/minifleet/minifleet/internal/eviction"
 	"github.com/minifleet/minifleet/internal/grant"
 	"github.com/minifleet/minifleet/internal/nodeusage"
+	"github.com/minifleet/minifleet/internal/policy"
 	"github.com/minifleet/minifleet/internal/queue"
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/runs"
@@ -70,6 +71,8 @@ type Snapshot struct {
 	// itself was asked, and not its cache.
 	Grants    *grant.Set
 	Confirmed bool
+	// Policy is what takes a permission on this hub.
+	Policy policy.Rules
 	// HadRuns says whether the hub holds what only a run leaves there, beside the ledger; nil before it was read.
 	HadRuns *bool
 	// Facts are what has been read of members, and what actions there have come to, by member.

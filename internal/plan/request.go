@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"slices"
 	"strings"
 	"unicode"
 
@@ -56,7 +55,7 @@ func request(s *Snapshot, reads *Reads) (Request, []Event) {
 		r.Problem, r.Stalled = &rollup.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: listErrors(errs)}, true
 		return r, nil
 	}
-	needs := policy.Needs(spec, field.NewPath("spec", "miniCluster"))
+	needs := s.Policy.Needs(spec, field.NewPath("spec", "miniCluster"))
 	if len(needs) == 0 {
 		return r, nil
 	}
@@ -112,21 +111,4 @@ func permitted(r *Request, step runs.Step) runs.Step {
 		return runs.Step{Action: runs.Nothing, Reason: v1alpha1.ReasonPolicyDenied, Message: r.Problem.Message}
 	}
 	return step
-}
-
-// Needy says whether a FleetMiniCluster needs any permission.
-func Needy(f *v1alpha1.FleetMiniCluster) bool {
-	return len(policy.Needs(&f.Spec.MiniCluster, field.NewPath("spec"))) > 0
-}
-
-// overridePermitted refuses what an overridden MiniCluster needs permissions for beyond the MiniCluster itself. A
-// source speaks for its MiniClusters as it declares them, so only the namespace can allow that.
-func overridePermitted(own, overridden *fluxv1alpha2.MiniClusterSpec, namespace grant.Namespace) []policy.Need {
-	path := field.NewPath("spec", "miniCluster")
-	have := map[string]bool{}
-	for _, need := range policy.Needs(own, path) {
-		have[need.Field.String()+need.Why] = true
-	}
-	more := slices.DeleteFunc(policy.Needs(overridden, path), func(n policy.Need) bool { return have[n.Field.String()+n.Why] })
-	return policy.Denied(more, namespace.Permissions)
 }

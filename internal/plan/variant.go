@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +17,7 @@ import (
 	"github.com/minifleet/minifleet/internal/policy"
 	"github.com/minifleet/minifleet/internal/render"
 	"github.com/minifleet/minifleet/internal/runs"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 // Variants are the MiniCluster as members get it: with overrides it may be another one on each. Each is made once,
@@ -23,15 +26,16 @@ type Variants struct {
 	object    *v1alpha1.FleetMiniCluster
 	valid     bool
 	overrides []v1alpha1.ClusterOverride
-	namespace grant.Namespace              // what overrides may use that the MiniCluster does not
-	labels    map[string]map[string]string // of members
-	made      map[string]*Variant          // by member, or by "" for all where nothing is overridden
+	judge     func(*fluxv1alpha2.MiniClusterSpec) error // what overrides make of it is allowed; nil: that is not asked
+	labels    map[string]map[string]string              // of members
+	made      map[string]*Variant                       // by member, or by "" for all where nothing is overridden
 }
 
 // Variant is the MiniCluster for a member.
 type Variant struct {
 	override.Result
-	// Err is why there is none; then the MiniCluster as it is stands in for runs that began without the override.
+	// Err is why there is none; then the MiniCluster as it is stands in for runs that began without the override. It is a
+	// *Denial where that is for want of permissions.
 	Err error
 	// References are the Secrets and ConfigMaps that it names.
 	References []fluxv1alpha2.Reference
@@ -40,14 +44,23 @@ type Variant struct {
 	gangErr error
 }
 
+// Denial is why overrides may not do to a MiniCluster what they do.
+type Denial struct{ Message string }
+
+func (d *Denial) Error() string { return d.Message }
+
+// isDenied says whether the reason why there is no variant is the want of permissions.
+func (v *Variant) isDenied() bool {
+	var denial *Denial
+	return errors.As(v.Err, &denial)
+}
+
 func newVariants(s *Snapshot, valid bool, overrides []v1alpha1.ClusterOverride) *Variants {
 	v := &Variants{object: s.Object, valid: valid, overrides: overrides, labels: map[string]map[string]string{}, made: map[string]*Variant{}}
 	for _, m := range s.Members {
 		v.labels[m.Cluster.Name] = m.Cluster.Labels
 	}
-	if s.Grants != nil {
-		v.namespace = s.Grants.Namespace
-	}
+	v.judge = func(spec *fluxv1alpha2.MiniClusterSpec) error { return overridePermitted(s, spec) }
 	return v
 }
 
@@ -68,17 +81,45 @@ func (v *Variants) make(labels map[string]string) *Variant {
 	own, path := &v.object.Spec.MiniCluster, field.NewPath("spec", "miniCluster")
 	out := &Variant{}
 	out.Result, out.Err = override.Apply(v.object.Name, own, v.overrides, labels)
-	if out.Err == nil {
-		if denied := overridePermitted(own, &out.Spec, v.namespace); len(denied) > 0 {
-			out.Err = fmt.Errorf("overrides of the placement: not allowed: %s. Remove what is named, or allow it in this namespace of the hub: %s",
-				policy.Explain(denied, grant.MaxDenied), v.namespace.Command(policy.Permissions(denied)))
-		}
+	if out.Err == nil && out.Digest != "" && v.judge != nil && changes(v.object.Name, own, &out.Spec) {
+		out.Err = v.judge(&out.Spec)
 	}
 	out.References = fluxv1alpha2.References(own, path)
 	if out.Err == nil && out.Digest != "" {
 		out.References = fluxv1alpha2.References(&out.Spec, path)
 	}
 	return out
+}
+
+// changes says whether overrides have changed anything that a run is made of.
+func changes(name string, own, overridden *fluxv1alpha2.MiniClusterSpec) bool {
+	digest := func(spec *fluxv1alpha2.MiniClusterSpec) string {
+		spec = spec.DeepCopy()
+		spec.Default()
+		return runs.FullDigest(name, spec)
+	}
+	return digest(own) != digest(overridden)
+}
+
+// overridePermitted refuses a MiniCluster that overrides have changed for all that it needs permissions for, unless the
+// namespace allows that, or the source that declares these overrides does. What was allowed to the MiniCluster as it was
+// is not allowed to whatever somebody makes of it.
+func overridePermitted(s *Snapshot, overridden *fluxv1alpha2.MiniClusterSpec) error {
+	var grants grant.Set
+	if s.Grants != nil {
+		grants = s.Grants.Overridden()
+	}
+	denied := policy.Denied(s.Policy.Needs(overridden, field.NewPath("spec", "miniCluster")), grants.Permissions())
+	if len(denied) == 0 {
+		return nil
+	}
+	return &Denial{fmt.Sprintf("overrides of the placement: not allowed: %s. %s",
+		sanitize.Text(policy.Explain(denied, grant.MaxDenied), grant.MaxExplained), grants.Remedy(policy.Permissions(denied)))}
+}
+
+// denied says whether overrides make something of the MiniCluster on any of these members that is not allowed.
+func (v *Variants) denied(members []Member) bool {
+	return len(v.overrides) > 0 && slices.ContainsFunc(members, func(m Member) bool { return v.For(m.Cluster.Name).isDenied() })
 }
 
 // Quorum is the pods of Gang that have to have room before a run begins: minSize of them, where that is set. The others

@@ -16,8 +16,8 @@ import (
 // Needs lists every field of a MiniCluster that takes a permission, in the order of the spec, maps sorted.
 // The paths of the fields start at path, the spec's own. Nothing is changed, and nothing need be defaulted
 // or valid.
-func Needs(spec *fluxv1alpha2.MiniClusterSpec, path *field.Path) []Need {
-	w := &walk{}
+func (r Rules) Needs(spec *fluxv1alpha2.MiniClusterSpec, path *field.Path) []Need {
+	w := &walk{rules: r}
 	w.containers(spec.Containers, path.Child("containers"))
 	w.containers(spec.Services, path.Child("services"))
 	flux := &spec.Flux.Container
@@ -25,12 +25,16 @@ func Needs(spec *fluxv1alpha2.MiniClusterSpec, path *field.Path) []Need {
 	w.resources(&flux.Resources, at.Child("resources"))
 	w.securityContext(&flux.SecurityContext, at.Child("securityContext"))
 	w.secret(spec.Flux.MungeSecret, path.Child("flux", "mungeSecret"))
+	w.labels(spec.JobLabels, path.Child("jobLabels"))
 	w.pod(&spec.Pod, path.Child("pod"))
 	return w.needs
 }
 
 // walk collects needs.
-type walk struct{ needs []Need }
+type walk struct {
+	rules Rules
+	needs []Need
+}
 
 func (w *walk) need(p v1alpha1.Permission, at *field.Path, format string, args ...any) {
 	w.needs = append(w.needs, Need{Permission: p, Field: at, Why: short(fmt.Sprintf(format, args...))})
@@ -85,7 +89,8 @@ func holdsDevices(hostPath string) bool {
 }
 
 // memberToken is the Secret with MiniFleet's own token, where config/member puts it: on a member that
-// confines MiniFleet to one namespace, it is in the very namespace that the pods are in.
+// confines MiniFleet to one namespace, it is in the very namespace that the pods are in. It is known before any member
+// is asked. Under other names, Secrets that hold a token are told by their type, on the member, before a run begins.
 const memberToken = "minifleet-member-token"
 
 func (w *walk) secret(name string, at *field.Path) {
@@ -98,11 +103,15 @@ func (w *walk) pod(p *fluxv1alpha2.PodSpec, at *field.Path) {
 	for _, key := range slices.Sorted(maps.Keys(p.Annotations)) {
 		w.annotation(key, p.Annotations[key], at.Child("annotations").Key(key))
 	}
+	w.labels(p.Labels, at.Child("labels"))
 	if p.ServiceAccountName != "" && p.ServiceAccountName != "default" {
 		w.need(v1alpha1.PermissionServiceAccount, at.Child("serviceAccountName"), "runs the pods as the service account %s", p.ServiceAccountName)
 	}
 	if p.AutomountServiceAccountToken {
 		w.need(v1alpha1.PermissionServiceAccountToken, at.Child("automountServiceAccountToken"), "gives the pods a token for the member's API server")
+	}
+	for i := range p.Tolerations {
+		w.toleration(&p.Tolerations[i], at.Child("tolerations").Index(i))
 	}
 	if p.HostIPC {
 		w.need(v1alpha1.PermissionHostNamespaces, at.Child("hostIPC"), "shares the node's shared memory and semaphores with the pods")

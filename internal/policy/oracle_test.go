@@ -26,13 +26,13 @@ import (
 // capability or a user may be that Pod Security minds.
 var texts = []string{
 	"Unconfined", "unconfined", "Unmasked", "SYS_ADMIN", "ALL", "spc_t", "kernel.shmmax", "/dev", "/data",
-	"ContainerAdministrator", "127.0.0.1",
+	"ContainerAdministrator", "127.0.0.1", "minifleet-member-token", "node-role.kubernetes.io/master",
 }
 
 // keys are what the keys of every map of texts are set to in turn.
 var keys = []string{
 	"container.apparmor.security.beta.kubernetes.io/flux-view", "seccomp.security.alpha.kubernetes.io/pod",
-	"container.seccomp.security.alpha.kubernetes.io/flux-view", "key",
+	"container.seccomp.security.alpha.kubernetes.io/flux-view", "sidecar.istio.io/inject", "key",
 }
 
 // baseline are the permissions without which a MiniCluster passes the Pod Security level "baseline".
@@ -50,7 +50,7 @@ func TestBaseline(t *testing.T) {
 	if denied := forbidden(t, evaluator, full(), cert); denied != "" {
 		t.Fatalf("before anything is set: %s", denied)
 	}
-	if needs := policy.Needs(full(), field.NewPath("spec")); len(needs) > 0 {
+	if needs := (policy.Rules{}).Needs(full(), field.NewPath("spec")); len(needs) > 0 {
 		t.Fatalf("before anything is set: %v", list(needs))
 	}
 	tried, found := 0, map[string]bool{}
@@ -63,7 +63,7 @@ func TestBaseline(t *testing.T) {
 		for _, reason := range strings.Split(denied, ", ") {
 			found[reason] = true
 		}
-		needs := policy.Needs(s, field.NewPath("spec"))
+		needs := (policy.Rules{}).Needs(s, field.NewPath("spec"))
 		if !slices.ContainsFunc(needs, func(n policy.Need) bool {
 			return sameField(n.Field.String(), path) && slices.Contains(baseline, n.Permission)
 		}) {
@@ -143,7 +143,7 @@ func TestEveryLeafOfASecurityContextIsJudged(t *testing.T) {
 		"seLinuxChangePolicy":              "says how volumes are relabelled",
 		"sysctls[0].value":                 "is judged by the sysctl's name",
 	}
-	judged := func(s *spec) bool { return len(policy.Needs(s, field.NewPath("spec"))) > 0 }
+	judged := func(s *spec) bool { return len((policy.Rules{}).Needs(s, field.NewPath("spec"))) > 0 }
 	takes, all := map[string]bool{}, map[string]bool{}
 	for _, at := range []string{"spec.containers[0].securityContext.", "spec.flux.container.securityContext.", "spec.services[0].securityContext.", "spec.pod.securityContext."} {
 		eachLeaf(full, func(path string, s *spec) {
@@ -171,7 +171,8 @@ func TestEveryLeafOfASecurityContextIsJudged(t *testing.T) {
 func full() *spec {
 	container := func(name string) fluxv1alpha2.MiniClusterContainer {
 		return fluxv1alpha2.MiniClusterContainer{Name: name, Command: "true",
-			Volumes: map[string]fluxv1alpha2.ContainerVolume{"volume-" + name: {Path: "/volume-" + name}}}
+			Volumes: map[string]fluxv1alpha2.ContainerVolume{"volume-" + name: {Path: "/volume-" + name}},
+			Secrets: map[string]fluxv1alpha2.Secret{"A": {Name: "secret", Key: "key"}}}
 	}
 	runner := container("runner")
 	runner.RunFlux = true
@@ -188,6 +189,7 @@ func full() *spec {
 	s.Pod.SecurityContext = corev1.PodSecurityContext{
 		SeccompProfile: seccomp, AppArmorProfile: appArmor, Sysctls: []corev1.Sysctl{{Name: "net.ipv4.tcp_rmem", Value: "4096"}},
 	}
+	s.Pod.Tolerations = []fluxv1alpha2.Toleration{{Key: "nvidia.com/gpu", Operator: "Exists"}}
 	s.Default()
 	return s
 }

@@ -3,8 +3,8 @@
 //
 // Whoever can push to a repository can otherwise be root on every node. So such a field is refused unless
 // somebody who answers for the nodes allows it. Each permission, and what it opens, has one place here:
-// needs.go walks a MiniCluster, security.go judges security contexts, devices.go resources, and
-// annotations.go what container runtimes read from annotations.
+// needs.go walks a MiniCluster, security.go judges security contexts, devices.go resources, tolerations.go what
+// tolerations open, and annotations.go annotations and labels.
 package policy
 
 import (
@@ -16,6 +16,13 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
+
+// Rules are what a hub can set of the policy. The zero value is what holds unless something is set.
+type Rules struct {
+	// PodAnnotations are the annotations of pods that take no permission: keys, or beginnings of keys that end in *.
+	// They open labels too that would take the permission PodAnnotations. nil: DefaultPodAnnotations.
+	PodAnnotations []string
+}
 
 // Need is a field that takes a permission.
 type Need struct {

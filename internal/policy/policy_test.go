@@ -166,7 +166,7 @@ func TestNeeds(t *testing.T) {
 		"annotation of CRI-O, shared memory":     {annotated("io.kubernetes.cri-o.ShmSize", "1Gi"), nil},
 		"annotation of CRI-O, others":            {annotated("io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw", "true"), []string{"Privileged spec.pod.annotations[io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw]"}},
 		"annotation of systemd":                  {annotated("org.systemd.property.SuccessAction", "'poweroff-force'"), []string{"Privileged spec.pod.annotations[org.systemd.property.SuccessAction]"}},
-		"annotations of others":                  {annotated("k8s.v1.cni.cncf.io/networks", "fast"), nil},
+		"annotation of further networks":         {annotated("k8s.v1.cni.cncf.io/networks", "fast"), []string{"PodAnnotations spec.pod.annotations[k8s.v1.cni.cncf.io/networks]"}},
 
 		"every container": {&spec{
 			Containers: []fluxv1alpha2.MiniClusterContainer{{}, {SecurityContext: corev1.SecurityContext{Privileged: ptr.To(true)}}},
@@ -189,7 +189,7 @@ func TestNeeds(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := c.spec.DeepCopy()
-			if diff := cmp.Diff(c.want, list(policy.Needs(c.spec, field.NewPath("spec")))); diff != "" {
+			if diff := cmp.Diff(c.want, list((policy.Rules{}).Needs(c.spec, field.NewPath("spec")))); diff != "" {
 				t.Errorf("needs (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(before, c.spec); diff != "" {
@@ -201,7 +201,7 @@ func TestNeeds(t *testing.T) {
 
 func TestDenied(t *testing.T) {
 	s := pod(fluxv1alpha2.PodSpec{HostPID: true, AutomountServiceAccountToken: true, ServiceAccountName: "admin"})
-	needs := policy.Needs(s, field.NewPath("spec"))
+	needs := (policy.Rules{}).Needs(s, field.NewPath("spec"))
 	allowed := []v1alpha1.Permission{v1alpha1.PermissionServiceAccountToken}
 	want := []string{"ServiceAccount spec.pod.serviceAccountName", "HostNamespaces spec.pod.hostPID"}
 	if diff := cmp.Diff(want, list(policy.Denied(needs, allowed))); diff != "" {
@@ -216,7 +216,7 @@ func TestDenied(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	needs := policy.Needs(pod(fluxv1alpha2.PodSpec{HostPID: true, HostIPC: true, AutomountServiceAccountToken: true}), field.NewPath("spec"))
+	needs := (policy.Rules{}).Needs(pod(fluxv1alpha2.PodSpec{HostPID: true, HostIPC: true, AutomountServiceAccountToken: true}), field.NewPath("spec"))
 	want := "spec.pod.automountServiceAccountToken: gives the pods a token for the member's API server, which takes the permission ServiceAccountToken; " +
 		"and 2 more fields, of the permissions HostNamespaces"
 	if diff := cmp.Diff(want, policy.Explain(needs, 1)); diff != "" {
@@ -262,9 +262,11 @@ func TestManifests(t *testing.T) {
 			"Privileged spec.containers[0].securityContext.capabilities.add[0]",
 		},
 		"placement": {
+			"PodAnnotations spec.pod.annotations[example.org/cost-center]",
 			"ServiceAccount spec.pod.serviceAccountName", "ServiceAccountToken spec.pod.automountServiceAccountToken",
 			"HostNamespaces spec.pod.hostIPC", "HostNamespaces spec.pod.hostPID",
 		},
+		"services":      {"PodAnnotations spec.pod.annotations[example.org/note]"},
 		"servicefields": {"HostPath spec.services[0].volumes[originals].hostPath"},
 		"sidecar":       {"ServiceAccount spec.pod.serviceAccountName"},
 		"view":          {"RunAsRoot spec.flux.container.securityContext.runAsUser"},
@@ -293,7 +295,7 @@ func needManifests(t *testing.T, manifests []miniclustertest.Manifest, want map[
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want[m.Name], list(policy.Needs(&decoded.Spec, field.NewPath("spec")))); diff != "" {
+			if diff := cmp.Diff(want[m.Name], list((policy.Rules{}).Needs(&decoded.Spec, field.NewPath("spec")))); diff != "" {
 				t.Errorf("needs (-want +got):\n%s", diff)
 			}
 			delete(want, m.Name)

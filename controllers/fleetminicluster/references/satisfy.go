@@ -40,14 +40,21 @@ func Copy(ctx context.Context, m *clusters.Member, source client.Object, namespa
 	return err
 }
 
+// Grants says whether a MiniCluster may read tokens for the API server of a member. Where it may not, remedy says how to
+// allow it. It is asked only where there is such a Secret.
+type Grants func(ctx context.Context) (remedy string, err error)
+
 // Satisfy goes through references of a MiniCluster. What the hub offers, as it was at some time since, is brought; of
-// everything else the member must have its own. The error is an *Error that names all that is missing, or that MiniFleet may
-// not read on the hub: nothing is concluded from that.
-func (k *Keeper) Satisfy(ctx context.Context, m *clusters.Member, user User, refs []fluxv1alpha2.Reference, since time.Time, bring Bring) error {
-	var missing, conflicts []string
+// everything else the member must have its own. The error is an *Error that names all that is missing, what is not allowed,
+// or what MiniFleet may not read on the hub: nothing is concluded from that.
+func (k *Keeper) Satisfy(ctx context.Context, m *clusters.Member, user User, refs []fluxv1alpha2.Reference, since time.Time, bring Bring, grants Grants) error {
+	var missing, conflicts, tokens []string
 	var denied denials
 	for _, ref := range refs {
-		lack, err := k.satisfyOne(ctx, m, user, ref, since, bring)
+		lack, token, err := k.satisfyOne(ctx, m, user, ref, since, bring)
+		if token != "" {
+			tokens = append(tokens, token)
+		}
 		var conflict *copies.Conflict
 		switch {
 		case denied.add(ref, err):
@@ -58,6 +65,9 @@ func (k *Keeper) Satisfy(ctx context.Context, m *clusters.Member, user User, ref
 		case lack != "":
 			missing = append(missing, lack)
 		}
+	}
+	if refused, err := deniedTokens(ctx, tokens, grants); refused != nil || err != nil {
+		return errors.Join(refused, err)
 	}
 	switch {
 	case len(denied.refs) > 0:
@@ -71,12 +81,35 @@ func (k *Keeper) Satisfy(ctx context.Context, m *clusters.Member, user User, ref
 	}
 }
 
-// satisfyOne says what a member lacks of one reference, if anything.
-func (k *Keeper) satisfyOne(ctx context.Context, m *clusters.Member, user User, ref fluxv1alpha2.Reference, since time.Time, bring Bring) (lack string, err error) {
+// deniedTokens is why Secrets that hold tokens are not allowed; nil if they are, or if there are none.
+func deniedTokens(ctx context.Context, tokens []string, grants Grants) (denied, err error) {
+	if len(tokens) == 0 {
+		return nil, nil
+	}
+	remedy, err := grants(ctx)
+	if err != nil || remedy == "" {
+		return nil, err
+	}
+	return &Error{v1alpha1.ReasonPolicyDenied, "not allowed: " + strings.Join(tokens, "; ") + ". " + remedy}, nil
+}
+
+// tokenIn says, where what a reference names holds a token for the API server, that it does; empty where it does not. The
+// Secret may be another one by the time that pods read it: that is for the member's own admission to prevent.
+func tokenIn(ctx context.Context, m *clusters.Member, user User, ref fluxv1alpha2.Reference, found client.Object) string {
+	secret, ok := found.(*corev1.Secret)
+	if !ok || secret == nil || !m.HoldsToken(secret) {
+		return ""
+	}
+	return fmt.Sprintf("%s: reads the token for an API server that Secret %s in namespace %s of the member holds, which takes the permission %s",
+		namedBy(ref), ref.Name, user.On(ctx, m), v1alpha1.PermissionServiceAccountToken)
+}
+
+// satisfyOne says what a member lacks of one reference, if anything, or that it is a token.
+func (k *Keeper) satisfyOne(ctx context.Context, m *clusters.Member, user User, ref fluxv1alpha2.Reference, since time.Time, bring Bring) (lack, token string, err error) {
 	var source client.Object // nothing is copied from a namespace to itself
 	if !k.IsHub(ctx, m, user) {
 		if source, err = k.Hub.Get(ctx, user.key(ref.Kind, ref.Name), since); err != nil {
-			return "", err
+			return "", "", err
 		}
 	}
 	var found client.Object
@@ -87,16 +120,14 @@ func (k *Keeper) satisfyOne(ctx context.Context, m *clusters.Member, user User, 
 	}
 	switch {
 	case err != nil:
-		return "", err
+		return "", "", err
 	case found == nil:
-		return k.missing(ctx, m, user, ref, source), nil
-	case isToken(found):
-		return tokenRefused(ctx, m, user, ref), nil
+		return k.missing(ctx, m, user, ref, source), "", nil
 	}
 	if keys := hubobjects.MissingKeys(found, ref.Keys); len(keys) > 0 {
-		return missingKeys(ctx, m, user, ref, found == source, keys), nil
+		return missingKeys(ctx, m, user, ref, found == source, keys), tokenIn(ctx, m, user, ref, found), nil
 	}
-	return "", nil
+	return "", tokenIn(ctx, m, user, ref, found), nil
 }
 
 func (u User) key(kind, name string) hubobjects.Key {
@@ -118,17 +149,6 @@ func membersOwn(ctx context.Context, m *clusters.Member, user User, ref fluxv1al
 		return nil, err
 	}
 	return obj, nil
-}
-
-// isToken says whether an object is a credential for the API server of the cluster that it is on.
-func isToken(obj client.Object) bool {
-	secret, ok := obj.(*corev1.Secret)
-	return ok && (secret.Type == corev1.SecretTypeServiceAccountToken || secret.Type == corev1.SecretTypeBootstrapToken)
-}
-
-func tokenRefused(ctx context.Context, m *clusters.Member, user User, ref fluxv1alpha2.Reference) string {
-	return fmt.Sprintf("Secret %s in namespace %s of the member, named by %s, is a credential for the member's API server, which no MiniCluster may use: name a Secret of another type",
-		ref.Name, user.On(ctx, m), namedBy(ref))
 }
 
 // denials are references that MiniFleet may not read on the hub.
