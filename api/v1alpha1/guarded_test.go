@@ -28,7 +28,7 @@ func TestEveryFieldOfAGitSourceIsFreeOrGuarded(t *testing.T) {
 		"allow":            free + "has a rule of its own, by which it may only be taken away",
 		"interval":         free + "says when it is read",
 		"timeout":          free + "says for how long it is read",
-		"prune":            free + "says whether what has left Git stays on the hub, as it was declared",
+		"prune":            free + "says whether what Git declares no more stays on the hub, as it was declared",
 		"suspend":          free + "says whether it is read; to distrust a repository is to take spec.allow away",
 	}
 	var all []string

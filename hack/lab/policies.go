@@ -16,7 +16,7 @@ var policyResources = map[string]string{
 }
 
 // ApplyPolicies applies every ValidatingAdmissionPolicy, and its binding, in the YAML files of a directory, such as
-// config/policy. Other kinds and other files are skipped. An API server enforces a policy some time after it was written.
+// config/policy. Other kinds and other files are skipped. An API server enforces a policy some time after it was applied.
 func (c *Cluster) ApplyPolicies(ctx context.Context, dir string) error {
 	policies, err := readManifests(dir, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 	if err != nil {

@@ -115,6 +115,7 @@ func TestCommands(t *testing.T) {
 		"help":               {[]string{"render", "--help"}, 0, "--show-secrets", ""},
 		"an unknown flag":    {[]string{"--frob"}, 2, "", "unknown flag"},
 		"too eager":          {[]string{"controller", "--follow-interval", "1ms"}, 2, "", "--follow-interval must be at least 1s"},
+		"a wrong annotation": {[]string{"controller", "--allowed-pod-annotations", "*.example.org/a"}, 2, "", "--allowed-pod-annotations: \"*.example.org/a\" is neither"},
 		"no workers":         {[]string{"controller", "--workers", "0"}, 2, "", "--workers must be at least 1"},
 		"a wrong level":      {[]string{"controller", "--log-level", "loud"}, 2, "", "--log-level"},
 		"a small factor":     {[]string{"controller", "--member-limit-factor", "0.5"}, 2, "", "--member-limit-factor must be from 1 to 100"},

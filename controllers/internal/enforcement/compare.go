@@ -77,7 +77,7 @@ func unbound(b *admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec, po
 	case !slices.Contains(b.ValidationActions, admissionregistrationv1.Deny):
 		return "does not deny: spec.validationActions has no Deny"
 	case m != nil && (len(m.ResourceRules) > 0 || len(m.ExcludeResourceRules) > 0 || !selectsAll(m.NamespaceSelector) || !selectsAll(m.ObjectSelector)):
-		return "leaves GitSources out: spec.matchResources has a selector or a rule"
+		return "does not cover all GitSources: spec.matchResources has a selector or a rule"
 	default:
 		return ""
 	}
