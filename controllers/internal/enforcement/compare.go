@@ -35,11 +35,12 @@ var manifest = sync.OnceValues(func() (*admissionregistrationv1.ValidatingAdmiss
 // differs names a field in which an installed policy says less than it should, or something else; empty for none. It may
 // have validations of its own besides: with these it denies more.
 func differs(want, have *admissionregistrationv1.ValidatingAdmissionPolicySpec) string {
-	rules := func(s *admissionregistrationv1.ValidatingAdmissionPolicySpec) []admissionregistrationv1.RuleWithOperations {
-		var out []admissionregistrationv1.RuleWithOperations
-		for _, r := range s.MatchConstraints.ResourceRules {
-			r.Scope = nil // it is "*" where it is unset
-			out = append(out, admissionregistrationv1.RuleWithOperations{Operations: r.Operations, Rule: r.Rule})
+	rules := func(s *admissionregistrationv1.ValidatingAdmissionPolicySpec) []admissionregistrationv1.NamedRuleWithOperations {
+		out := slices.Clone(s.MatchConstraints.ResourceRules)
+		for i := range out {
+			if scope := out[i].Scope; scope != nil && *scope != admissionregistrationv1.ClusterScope {
+				out[i].Scope = nil // it is "*" where it is unset
+			}
 		}
 		return out
 	}

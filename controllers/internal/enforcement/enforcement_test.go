@@ -75,6 +75,10 @@ func TestMissing(t *testing.T) {
 		"it fails open":      {name: "gitsource-allow", policy: func(p *Policy) { p.Spec.FailurePolicy = ptr.To(admissionregistrationv1.Ignore) }, want: "spec.failurePolicy"},
 		"for some objects":   {name: "gitsource-allow", policy: func(p *Policy) { p.Spec.MatchConstraints.ObjectSelector = some }, want: "spec.matchConstraints"},
 		"not for the status": {name: "gitsource-allow", policy: func(p *Policy) { p.Spec.MatchConstraints.ResourceRules[0].Resources = []string{"gitsources"} }, want: "spec.matchConstraints"},
+		"for some names":     {name: "gitsource-allow", policy: func(p *Policy) { p.Spec.MatchConstraints.ResourceRules[0].ResourceNames = []string{"fleet"} }, want: "spec.matchConstraints"},
+		"for what has no namespace": {name: "gitsource-allow", policy: func(p *Policy) {
+			p.Spec.MatchConstraints.ResourceRules[0].Scope = ptr.To(admissionregistrationv1.ClusterScope)
+		}, want: "spec.matchConstraints"},
 		"on some conditions": {name: "gitsource-allow", policy: func(p *Policy) {
 			p.Spec.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "never", Expression: "false"}}
 		}, want: "spec.matchConditions"},
