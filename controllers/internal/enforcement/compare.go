@@ -35,24 +35,14 @@ var manifest = sync.OnceValues(func() (*admissionregistrationv1.ValidatingAdmiss
 // differs names a field in which an installed policy says less than it should, or something else; empty for none. It may
 // have validations of its own besides: with these it denies more.
 func differs(want, have *admissionregistrationv1.ValidatingAdmissionPolicySpec) string {
-	rules := func(s *admissionregistrationv1.ValidatingAdmissionPolicySpec) []admissionregistrationv1.NamedRuleWithOperations {
-		out := slices.Clone(s.MatchConstraints.ResourceRules)
-		for i := range out {
-			if scope := out[i].Scope; scope != nil && *scope != admissionregistrationv1.ClusterScope {
-				out[i].Scope = nil // it is "*" where it is unset
-			}
-		}
-		return out
-	}
-	switch m := have.MatchConstraints; {
+	switch {
 	case have.FailurePolicy != nil && *have.FailurePolicy != admissionregistrationv1.Fail:
 		return "spec.failurePolicy"
 	case have.ParamKind != nil:
 		return "spec.paramKind"
 	case len(have.MatchConditions) > 0:
 		return "spec.matchConditions"
-	case m == nil || len(m.ExcludeResourceRules) > 0 || !selectsAll(m.NamespaceSelector) || !selectsAll(m.ObjectSelector) ||
-		!equality.Semantic.DeepEqual(rules(want), rules(have)):
+	case have.MatchConstraints == nil || isNarrow(have.MatchConstraints) || !equality.Semantic.DeepEqual(rulesOf(want), rulesOf(have)):
 		return "spec.matchConstraints"
 	case !equality.Semantic.DeepEqual(want.Variables, have.Variables):
 		return "spec.variables"
@@ -63,6 +53,22 @@ func differs(want, have *admissionregistrationv1.ValidatingAdmissionPolicySpec) 
 		}
 	}
 	return ""
+}
+
+// rulesOf are the resources that a policy is for.
+func rulesOf(s *admissionregistrationv1.ValidatingAdmissionPolicySpec) []admissionregistrationv1.NamedRuleWithOperations {
+	out := slices.Clone(s.MatchConstraints.ResourceRules)
+	for i := range out {
+		if scope := out[i].Scope; scope != nil && *scope != admissionregistrationv1.ClusterScope {
+			out[i].Scope = nil // it is "*" where it is unset
+		}
+	}
+	return out
+}
+
+// isNarrow says whether some of the resources are excluded.
+func isNarrow(m *admissionregistrationv1.MatchResources) bool {
+	return len(m.ExcludeResourceRules) > 0 || !selectsAll(m.NamespaceSelector) || !selectsAll(m.ObjectSelector)
 }
 
 func selectsAll(s *metav1.LabelSelector) bool {
@@ -77,7 +83,7 @@ func unbound(b *admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec, po
 		return "is for another policy: spec.policyName differs"
 	case !slices.Contains(b.ValidationActions, admissionregistrationv1.Deny):
 		return "does not deny: spec.validationActions has no Deny"
-	case m != nil && (len(m.ResourceRules) > 0 || len(m.ExcludeResourceRules) > 0 || !selectsAll(m.NamespaceSelector) || !selectsAll(m.ObjectSelector)):
+	case m != nil && (len(m.ResourceRules) > 0 || isNarrow(m)):
 		return "does not cover all GitSources: spec.matchResources has a selector or a rule"
 	default:
 		return ""
