@@ -45,8 +45,8 @@ func needingOf(source *v1alpha1.GitSource) needing {
 	return n
 }
 
-// needsOf are the objects of a tree that need permissions, in the order of its files. They are found once for what they
-// depend on.
+// needsOf are the objects of a tree that need permissions, in the order of its files, and then those that may need some.
+// They are found once for what they depend on.
 func (t *tree) needsOf(rules policy.Rules, n needing) []treeNeed {
 	if t.needs == nil || t.needing != n {
 		t.needs, t.needing = needsOf(rules, n, t.parsed.Objects), n
@@ -61,13 +61,17 @@ func needsOf(rules policy.Rules, n needing, objects []parse.Object) []treeNeed {
 			placements[o.Name] = &o.Placement.Spec
 		}
 	}
-	out := []treeNeed{}
+	out, perhaps := []treeNeed{}, []treeNeed{}
 	for i := range objects {
-		if need, ok := needOf(rules, n, &objects[i], placements); ok {
+		need, ok := needOf(rules, n, &objects[i], placements)
+		switch {
+		case ok && len(need.entry.Permissions) > 0:
 			out = append(out, need)
+		case ok:
+			perhaps = append(perhaps, need)
 		}
 	}
-	return out
+	return append(out, perhaps...)
 }
 
 // needOf is what one object needs, if it needs anything.

@@ -229,6 +229,20 @@ func TestNeedsNameTheOverridesInGit(t *testing.T) {
 	}
 }
 
+// MiniClusters that may need a permission take no place from those that do need one.
+func TestNeedsComeBeforeSecrets(t *testing.T) {
+	var objects []parse.Object
+	for i := range maxNeeds {
+		m := &fluxv1alpha2.MiniCluster{Spec: fluxv1alpha2.MiniClusterSpec{Containers: []fluxv1alpha2.MiniClusterContainer{{ImagePullSecret: "s"}}}}
+		objects = append(objects, parse.Object{Kind: parse.KindMiniCluster, Name: fmt.Sprintf("s%d", i), MiniCluster: m})
+	}
+	objects = append(objects, privileged(1)...)
+	d := declarationOf(newSource(), grant.OfNamespace("hpc", nil), "", needsOf(policy.Rules{}, needing{secrets: true}, objects), nil)
+	if len(d.needs) != maxNeeds || d.needs[0].Name != "n0" {
+		t.Errorf("%d are listed, first %+v", len(d.needs), d.needs[0])
+	}
+}
+
 // Needs are found anew when what they depend on has changed in the source, and else once.
 func TestNeedsFollowTheDefaultPlacement(t *testing.T) {
 	tree := treeOf(privileged(1)...)
