@@ -91,7 +91,7 @@ var _ = Describe("Permissions that are borrowed", func() {
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		r := w.newRepository(ctx)
 		r.commit(map[string]string{"root.yaml": endingFile("root", "")})
-		r.source(ctx, "HostPath", "Privileged")
+		source := r.source(ctx, "HostPath", "Privileged")
 		Eventually(w.ran).WithArguments(ctx, "root").Should(Equal("- Succeeded"))
 
 		By("editing the Placement, which the source does not declare")
@@ -110,6 +110,26 @@ var _ = Describe("Permissions that are borrowed", func() {
 		elsewhere[0].ClusterSelector.MatchLabels = map[string]string{"zone": "nowhere"}
 		w.overridePlacement(ctx, "all", elsewhere)
 		Eventually(w.ran).WithArguments(ctx, "root").Should(Equal("one Succeeded"))
+		Expect(w.imageOfRoot(ctx)).To(Equal("example.org/app"))
+
+		By("having the source name another default placement")
+		Expect(hub.Create(ctx, &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "mine"}, Spec: v1alpha1.PlacementSpec{
+			ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"world": w.name}}, Overrides: turned()}})).To(Succeed())
+		byDefault := func(name string) {
+			GinkgoHelper()
+			Eventually(func() error {
+				s := source()
+				s.Spec.DefaultPlacement = &v1alpha1.LocalReference{Name: name}
+				return hub.Update(ctx, s)
+			}).Should(Succeed())
+			Eventually(func() string { return w.get(ctx, "root").Spec.PlacementRef.Name }).Should(Equal(name))
+		}
+		byDefault("mine")
+		w.rerunRoot(ctx, "by-default")
+		Eventually(func() string { return says(w.get(ctx, "root").Status.Conditions) }).Should(ContainSubstring("Placement " + w.name + "/mine has not the overrides"))
+		Expect(jobsMade("alpine", w.name)).To(Equal(2))
+		byDefault("all")
+		Eventually(w.ran).WithArguments(ctx, "root").Should(Equal("by-default Succeeded"))
 		Expect(w.imageOfRoot(ctx)).To(Equal("example.org/app"))
 
 		By("allowing it in the namespace, for all who may edit there")
