@@ -41,7 +41,7 @@ func sourceState(ctx context.Context, namespace, name string) (reason, message s
 }
 
 var _ = Describe("A hostile repository", func() {
-	It("is not looked for at addresses of the hub's own, nor without TLS where anything is allowed", func(ctx SpecContext) {
+	It("is not asked for at addresses of the hub's own, nor without TLS where anything is allowed", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		var api corev1.Service
 		Expect(hub.Get(ctx, client.ObjectKey{Namespace: "default", Name: "kubernetes"}, &api)).To(Succeed())

@@ -13,7 +13,7 @@ import (
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=servicecidrs,verbs=list
 
 // hubAddresses are those of the hub's API server, which inside of a cluster is a Service, and of all its Services where the
-// hub tells them (ServiceCIDRs, since Kubernetes 1.33). They are read once: what is added later takes a restart.
+// hub tells them (ServiceCIDRs, since Kubernetes 1.33). They are read once: what is added takes a restart.
 func hubAddresses(ctx context.Context, reader client.Reader, host string, log logr.Logger) []netip.Prefix {
 	var out []netip.Prefix
 	if u, err := url.Parse(host); err == nil {

@@ -193,7 +193,7 @@ type emptyRequest struct {
 
 // Revision names what is approved.
 type Revision struct {
-	Revision string `json:"revision" minLength:"1" maxLength:"300" doc:"Full hash of the commit that was looked at; another one is not approved by it."`
+	Revision string `json:"revision" minLength:"1" maxLength:"300" doc:"Full hash of the commit that was shown; another one is not approved by it."`
 }
 
 type sourceRequest struct {

@@ -103,7 +103,7 @@ func isLacking(err error) bool {
 	return errors.As(err, &l)
 }
 
-// cannotAct says that no object of a source can be written, since the hub may not act as its account.
+// cannotAct says that no object of a source can be applied, since the hub may not act as its account.
 func cannotAct(err error) error {
 	var own *sourceError
 	if errors.As(err, &own) && own.reason == v1alpha1.ReasonImpersonationForbidden {

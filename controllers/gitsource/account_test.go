@@ -107,7 +107,7 @@ func TestAnAccountThatLacksRights(t *testing.T) {
 	}
 }
 
-// Where the hub may not act as an account, nothing is written, and that is said once.
+// Where the hub may not act as an account, nothing is applied, and that is said once.
 func TestAnAccountThatTheHubMayNotActAs(t *testing.T) {
 	for _, verb := range []string{"impersonate", "impersonate:serviceaccount", "impersonate-on:serviceaccount:create"} {
 		t.Run(verb, func(t *testing.T) { testMayNotActAs(t, verb) })
@@ -241,10 +241,10 @@ func TestTheTimeoutCoversWhatIsApplied(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if n := len(done.changed); n < 10 || n > 10+2*concurrentWrites {
-		t.Errorf("%d objects were written", n)
+		t.Errorf("%d objects were applied", n)
 	}
 	message := timedOut(time.Minute, progress{tree: tr, applied: done})
-	if reasonOf(message) != v1alpha1.ReasonTimedOut || !strings.Contains(message.Error(), "of its 1000 objects were written") {
+	if reasonOf(message) != v1alpha1.ReasonTimedOut || !strings.Contains(message.Error(), "of its 1000 objects were applied") {
 		t.Errorf("it says %v", message)
 	}
 }
@@ -252,12 +252,12 @@ func TestTheTimeoutCoversWhatIsApplied(t *testing.T) {
 // cancellingHub ends the time with the tenth object.
 type cancellingHub struct {
 	client.Client
-	cancel  context.CancelFunc
-	written atomic.Int64
+	cancel context.CancelFunc
+	count  atomic.Int64
 }
 
 func (h *cancellingHub) Create(context.Context, client.Object, ...client.CreateOption) error {
-	if h.written.Add(1) == 10 {
+	if h.count.Add(1) == 10 {
 		h.cancel()
 	}
 	return nil

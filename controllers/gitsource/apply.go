@@ -93,7 +93,7 @@ func applyGroup(ctx context.Context, to client.Writer, source *v1alpha1.GitSourc
 }
 
 // applyAll applies objects several at a time; those that would start runs anew, only if they may. It ends early with the
-// context, and where no object can be written.
+// context, and where no object can be applied.
 func applyAll(ctx context.Context, to client.Writer, source *v1alpha1.GitSource, t *tree, objects []*parse.Object, have hubObjects, anew bool) []outcome {
 	outcomes := make([]outcome, len(objects))
 	slots := make(chan struct{}, concurrentWrites)

@@ -235,7 +235,7 @@ func timedOut(timeout time.Duration, done progress) error {
 	if done.tree == nil {
 		return &sourceError{v1alpha1.ReasonTimedOut, fmt.Sprintf("reading the repository took longer than the %s of spec.timeout; %s", timeout, remedy)}
 	}
-	return &sourceError{v1alpha1.ReasonTimedOut, fmt.Sprintf("applying revision %s took longer than the %s of spec.timeout, and %d of its %d objects were written in that time; %s",
+	return &sourceError{v1alpha1.ReasonTimedOut, fmt.Sprintf("applying revision %s took longer than the %s of spec.timeout, and %d of its %d objects were applied in that time; %s",
 		done.tree.revision, timeout, len(done.applied.changed), len(done.tree.parsed.Objects), remedy)}
 }
 

@@ -36,7 +36,7 @@ type turns struct {
 	waiting map[string]map[string]bool // names of sources, by namespace
 }
 
-// take returns what ends a turn, or, where there is none, after how long to ask again: the more wait, the later.
+// take returns what ends a turn, or, where there is none, after how long to ask again: the longer, the more wait.
 func (t *turns) take(key types.NamespacedName) (end func(), again time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

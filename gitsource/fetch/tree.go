@@ -21,8 +21,8 @@ const (
 	maxTreeDepth = 64
 	// maxPathBytes is the longest path, which is that of Linux. No link can name more.
 	maxPathBytes = 4096
-	// fileBytes is about what a file takes besides its path and its content, and lookupBytes what a name in an index does.
-	fileBytes, lookupBytes = 200, 120
+	// fileBytes is about what a file takes besides its path and its content, and indexBytes what a name in an index does.
+	fileBytes, indexBytes = 200, 120
 )
 
 var errBadObject = errors.New("an object of the commit cannot be read")
@@ -74,12 +74,12 @@ type walker struct {
 	files  []gitsource.File
 	// contents are those of blobs that are in files already: one that lies at many paths is read once.
 	contents map[plumbing.Hash][]byte
-	// lookups are the folders that something was looked for in, by name.
-	lookups map[plumbing.Hash]map[string]treeEntry
+	// indexes are the entries of folders, by name, where one of them was wanted.
+	indexes map[plumbing.Hash]map[string]treeEntry
 }
 
 func newWalker(p *pack, root plumbing.Hash, b *budget.Budget) *walker {
-	return &walker{pack: p, root: root, budget: b, contents: map[plumbing.Hash][]byte{}, lookups: map[plumbing.Hash]map[string]treeEntry{}}
+	return &walker{pack: p, root: root, budget: b, contents: map[plumbing.Hash][]byte{}, indexes: map[plumbing.Hash]map[string]treeEntry{}}
 }
 
 // collect reads what lies at at, "" for the root. It returns why at cannot be read, or "".
@@ -105,7 +105,7 @@ func (w *walker) find(at string) (e treeEntry, problem string, err error) {
 	}
 	parts := strings.Split(at, "/")
 	for i, part := range parts {
-		found, ok, err := w.lookup(e.hash, part, at)
+		found, ok, err := w.entryOf(e.hash, part, at)
 		if err != nil {
 			return e, "", err
 		}
@@ -125,22 +125,22 @@ func (w *walker) find(at string) (e treeEntry, problem string, err error) {
 	return e, "", nil
 }
 
-// lookup finds a name in a folder. A folder is read once, however often something is looked for in it.
-func (w *walker) lookup(folder plumbing.Hash, name, at string) (e treeEntry, ok bool, err error) {
+// entryOf finds a name in a folder, which is read once, however many names are wanted of it.
+func (w *walker) entryOf(folder plumbing.Hash, name, at string) (e treeEntry, ok bool, err error) {
 	if err := w.budget.Spend(budget.TreeEntries, 1, at); err != nil {
 		return e, false, err
 	}
-	index, known := w.lookups[folder]
+	index, known := w.indexes[folder]
 	if !known {
 		index = map[string]treeEntry{}
 		err := w.each(folder, at, func(e treeEntry, name []byte) error {
 			index[string(name)] = e
-			return w.budget.Hold(int64(lookupBytes+len(name)), at)
+			return w.budget.Hold(int64(indexBytes+len(name)), at)
 		})
 		if err != nil {
 			return e, false, err
 		}
-		w.lookups[folder] = index
+		w.indexes[folder] = index
 	}
 	e, ok = index[name]
 	return e, ok, nil

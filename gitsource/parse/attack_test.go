@@ -126,9 +126,9 @@ func TestUnreadableFiles(t *testing.T) {
 			}
 		})
 	}
-	text := "a: |\n  %TAG is a word here\n"
+	text := "a: |\n  %TAG is a name here\n"
 	if res := parse.Tree([]gitsource.File{{Path: "a.yaml", Data: []byte(text)}}, parse.Options{}); len(res.Problems) > 0 {
-		t.Errorf("a word in a text: %v", res.Problems)
+		t.Errorf("a name in a text: %v", res.Problems)
 	}
 }
 

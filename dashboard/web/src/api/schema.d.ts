@@ -1146,7 +1146,7 @@ export interface components {
             reason: string;
         };
         Revision: {
-            /** @description Full hash of the commit that was looked at; another one is not approved by it. */
+            /** @description Full hash of the commit that was shown; another one is not approved by it. */
             revision: string;
         };
         Room: {
