@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
-	"github.com/minifleet/minifleet/hack/lab"
 )
 
 // gitSource makes a GitSource that is not of a repository of this test.
@@ -151,28 +149,4 @@ func (w *world) names(ctx context.Context) []string {
 		out = append(out, list.Items[i].Name)
 	}
 	return out
-}
-
-// asDeployed has MiniFleet run with the rights that config gives it, until the test ends.
-func asDeployed() {
-	GinkgoHelper()
-	root, err := lab.RepositoryRoot()
-	Expect(err).NotTo(HaveOccurred())
-	var documents []string
-	for _, document := range strings.Split(kubectl("", "kustomize", filepath.Join(root, "config", "default")), "\n---\n") {
-		if strings.Contains(document, "\napiVersion: rbac.") || strings.HasPrefix(document, "apiVersion: rbac.") {
-			documents = append(documents, document)
-		}
-	}
-	rendered := strings.Join(documents, "\n---\n")
-	kubectl(rendered, "apply", "--server-side", "-f", "-")
-	config, err := labs.Cluster("hub").KubeconfigFor("system:serviceaccount:" + managerNamespace + ":minifleet-controller-manager")
-	Expect(err).NotTo(HaveOccurred())
-	Expect(minifleet.Stop()).To(Succeed())
-	startMinifleet(config)
-	DeferCleanup(func() {
-		Expect(minifleet.Stop()).To(Succeed())
-		startMinifleet(labs.Cluster("hub").Kubeconfig())
-		kubectl(rendered, "delete", "-f", "-")
-	})
 }

@@ -20,16 +20,17 @@ func TestEveryFieldOfAGitSourceIsFreeOrGuarded(t *testing.T) {
 		guarded = "guarded: "
 	)
 	fields := map[string]string{
-		"url":              guarded + "says what is read",
-		"ref":              guarded + "says what is read",
-		"path":             guarded + "says what is read",
-		"secretRef":        guarded + "says whom to believe that it is the server, and what that shows to whom",
-		"defaultPlacement": guarded + "says with which overrides MiniClusters are declared",
-		"allow":            free + "has a rule of its own, by which it may only be taken away",
-		"interval":         free + "says when it is read",
-		"timeout":          free + "says for how long it is read",
-		"prune":            free + "says whether what Git declares no more stays on the hub, as it was declared",
-		"suspend":          free + "says whether it is read; to distrust a repository is to take spec.allow away",
+		"url":                guarded + "says what is read",
+		"ref":                guarded + "says what is read",
+		"path":               guarded + "says what is read",
+		"secretRef":          guarded + "says whom to believe that it is the server, and what that shows to whom",
+		"serviceAccountName": guarded + "says as whom it is written",
+		"defaultPlacement":   guarded + "says with which overrides MiniClusters are declared",
+		"allow":              free + "has a rule of its own, by which it may only be taken away",
+		"interval":           free + "says when it is read",
+		"timeout":            free + "says for how long it is read",
+		"prune":              free + "says whether what Git declares no more stays on the hub, as it was declared",
+		"suspend":            free + "says whether it is read; to distrust a repository is to take spec.allow away",
 	}
 	var all []string
 	for f := range reflect.TypeFor[v1alpha1.GitSourceSpec]().Fields() {

@@ -58,7 +58,7 @@ func newClusterJoin(env *environment) *cobra.Command {
 	flags.StringVar(&server, "server", "", "https:// URL by which the hub reaches the member's API server; empty: that of the kubeconfig")
 	flags.StringVar(&join.Confined, "namespace-only", "", "the one namespace of the member, which exists, that MiniFleet may use")
 	access.add(flags)
-	flags.StringArrayVar(&join.Namespaces, "member-namespace", nil, "a namespace of the member, which exists, that MiniFleet may use, and no other; may be repeated")
+	flags.StringArrayVar(&join.Namespaces, "member-namespace", nil, "HUB=MEMBER: the namespace of the member, which exists, that stands for one of the hub, and no other is used; one name is for both; may be repeated")
 	flags.BoolVar(&join.NoPolicy, "no-policy", false, "do not install the admission policy that bounds what MiniFleet's credentials can do on the member")
 	flags.StringToStringVar(&join.Labels, "labels", nil, "labels of the member, which placements select: KEY=VALUE,…")
 	flags.DurationVar(&join.Timeout, "timeout", time.Minute, "how long to wait for the token, and then for the hub to connect")

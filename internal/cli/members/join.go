@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -50,7 +51,8 @@ type Join struct {
 	Access *v1alpha1.NamespaceAccess
 	// Confined is the one namespace of the member that MiniFleet may use, with its credentials in it; empty for all.
 	Confined string
-	// Namespaces are those of the member that MiniFleet may use, with its credentials in one of their own; empty for all.
+	// Namespaces are those of the member that MiniFleet may use, with its credentials in one of their own: HUB=MEMBER, or one
+	// name for both. Empty is all.
 	Namespaces []string
 	// NoPolicy does without the policy that bounds what the credentials are worth.
 	NoPolicy bool
@@ -146,7 +148,7 @@ func (j *Join) checkAccess(registered []v1alpha1.MemberCluster) error {
 
 // objects are those for the member. The policy comes before what it bounds.
 func (j *Join) objects() ([]client.Object, error) {
-	objects, err := access(j.Confined, j.Namespaces...)
+	objects, err := access(j.Confined, j.memberNamespaces()...)
 	if err != nil || j.NoPolicy {
 		return objects, err
 	}
@@ -159,7 +161,32 @@ func (j *Join) limits() []string {
 	if j.Confined != "" {
 		return []string{j.Confined}
 	}
-	return j.Namespaces
+	var out []string
+	for _, n := range j.targets() {
+		out = append(out, n.Target)
+	}
+	return out
+}
+
+// memberNamespaces are those of the targets.
+func (j *Join) memberNamespaces() []string {
+	if j.Confined != "" {
+		return nil
+	}
+	return j.limits()
+}
+
+// targets are the namespaces of the hub that have one of the member each: HUB=MEMBER, or one name for both.
+func (j *Join) targets() []v1alpha1.TargetNamespace {
+	var out []v1alpha1.TargetNamespace
+	for _, pair := range j.Namespaces {
+		hub, target, two := strings.Cut(pair, "=")
+		if !two {
+			target = hub
+		}
+		out = append(out, v1alpha1.TargetNamespace{Namespace: hub, Target: target})
+	}
+	return out
 }
 
 // cannotInstall says whether an error is that a person may not install policies, or that the member does not know any.
@@ -309,6 +336,9 @@ func take(have, want client.Object) (changed bool) {
 	case *v1alpha1.MemberCluster:
 		w := want.(*v1alpha1.MemberCluster) //nolint:forcetypeassert // see above
 		h.Spec.KubeconfigSecretRef, h.Spec.Namespace = w.Spec.KubeconfigSecretRef, w.Spec.Namespace
+		if w.Spec.TargetNamespaces != nil {
+			h.Spec.TargetNamespaces = w.Spec.TargetNamespaces
+		}
 		if w.Spec.Namespaces != nil {
 			h.Spec.Namespaces = w.Spec.Namespaces
 		}
@@ -362,12 +392,16 @@ func (j *Join) secret(kubeconfig []byte) *corev1.Secret {
 
 // memberCluster is the member on the hub. What it says of namespaces is what limits says.
 func (j *Join) memberCluster() *v1alpha1.MemberCluster {
-	return &v1alpha1.MemberCluster{
+	m := &v1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: j.Name, Labels: maps.Clone(j.Labels)},
 		Spec: v1alpha1.MemberClusterSpec{
 			Namespaces: j.Access, KubeconfigSecretRef: v1alpha1.LocalReference{Name: j.Name}, Namespace: j.Confined,
 		},
 	}
+	if names := j.targets(); len(names) > 0 {
+		m.Spec.TargetNamespaces = &v1alpha1.TargetNamespaces{Names: names, Only: true}
+	}
+	return m
 }
 
 // hopeless are reasons of a new member that waiting does not change.
