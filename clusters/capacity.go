@@ -18,6 +18,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/nodeusage"
+	"github.com/minifleet/minifleet/internal/tenant"
 )
 
 // roomInterval is the shortest time between two notifications of another Room: pods come and go many at a time.
@@ -64,9 +65,9 @@ func newCapacity(m *Member) *capacity {
 }
 
 // observesNodes says whether the member's nodes and pods are observed: not where that is not wanted, or where
-// credentials for one namespace see neither nodes nor other people's pods.
+// credentials for some namespaces see neither nodes nor other people's pods.
 func observesNodes(spec *v1alpha1.MemberClusterSpec) bool {
-	return spec.Namespace == "" && spec.Capacity != v1alpha1.CapacityNone
+	return tenant.Confined(spec) == nil && spec.Capacity != v1alpha1.CapacityNone
 }
 
 // run watches nodes and pods, where the credentials allow it, and reports changes until ctx ends: the sums

@@ -252,7 +252,9 @@ var _ = Describe("MiniFleet with the rights that it is deployed with", func() {
 var _ = Describe("The hub as a member of itself", func() {
 	It("lets a MiniCluster use nothing that it could not use on any member", func(ctx SpecContext) {
 		w := newWorld(ctx)
-		w.register(ctx, "h", labs.Cluster("hub").Kubeconfig())
+		w.register(ctx, "h", labs.Cluster("hub").Kubeconfig(), targeting(v1alpha1.TargetNamespaces{
+			Names: []v1alpha1.TargetNamespace{{Namespace: w.name, Target: w.name}},
+		}))
 		w.run(ctx, "other", held)
 		Eventually(w.line).WithArguments(ctx, "other").Should(Equal(runsOn1))
 		Expect(secretOn(ctx, hub, w.name, "other-curve")).NotTo(BeNil())

@@ -403,6 +403,7 @@ var _ = Describe("Overrides", func() {
 	})
 
 	It("give no MiniCluster permissions that its namespace does not allow, whatever its source allows", func(ctx SpecContext) {
+		put(ctx, admins["basalt"], w.lenient())
 		f := w.fmc("sly", brief)
 		f.Spec.Placement.Overrides = []v1alpha1.ClusterOverride{patched("host", "b", "/containers/0/volumes", `{"host": {"hostPath": "/etc", "path": "/data"}}`)}
 		Expect(hub.Create(ctx, f)).To(Succeed())

@@ -312,7 +312,9 @@ var _ = Describe("Secrets and ConfigMaps that a MiniCluster names", func() {
 var _ = Describe("Secrets and ConfigMaps that a MiniCluster names, on a member", func() {
 	It("that is the hub, are in place, and stay", func(ctx SpecContext) {
 		w := newWorld(ctx)
-		w.register(ctx, "h", labs.Cluster("hub").Kubeconfig())
+		w.register(ctx, "h", labs.Cluster("hub").Kubeconfig(), targeting(v1alpha1.TargetNamespaces{
+			Names: []v1alpha1.TargetNamespace{{Namespace: w.name, Target: w.name}},
+		}))
 		put(ctx, hub, w.using("home", "token"))
 		w.expectHeldBack(ctx, "home", "h", "ReferenceMissing", "create it there")
 		offered := secretIn(w.name, "token", travels)

@@ -111,11 +111,13 @@ var _ = Describe("The rights that are installed", func() {
 		root, err := lab.RepositoryRoot()
 		Expect(err).NotTo(HaveOccurred())
 		kubectlOn("basalt", "-n", w.name, "apply", "-f", root+"/config/member/namespaces/binding.yaml")
+		kubectlOn("basalt", "apply", "-f", root+"/config/member/namespaces/leader.yaml")
 		identity := "namespaces [kube-system]: get"
 		Eventually(rulesIn).WithArguments(ctx, "basalt", memberAccount, w.name).Should(ConsistOf(append([]string{"namespaces: get", identity}, ofRuns...)))
 		for _, namespace := range []string{other, "kube-system", "minifleet-member"} {
 			Expect(rulesIn(ctx, "basalt", memberAccount, namespace)).To(ConsistOf(identity))
 		}
+		Expect(rulesIn(ctx, "basalt", memberAccount, "default")).To(ConsistOf(identity, "configmaps: create delete get list patch watch"))
 		c := clientFor("basalt", memberAccount)
 		Expect(c.Get(ctx, client.ObjectKey{Name: w.name}, &corev1.Namespace{})).To(Succeed(), "its labels")
 		Expect(c.Get(ctx, client.ObjectKey{Name: other}, &corev1.Namespace{})).NotTo(Succeed())

@@ -54,6 +54,13 @@ func (w *world) onMember() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name, Labels: map[string]string{v1alpha1.LabelHubNamespace: w.name}}}
 }
 
+// lenient is that namespace with pods of any Pod Security level.
+func (w *world) lenient() *corev1.Namespace {
+	ns := w.onMember()
+	ns.Labels[v1alpha1.LabelPodSecurity] = "privileged"
+	return ns
+}
+
 // owns says whether a namespace is one of this world.
 func (w *world) owns(namespace string) bool {
 	return namespace == w.name || strings.HasPrefix(namespace, w.name+"-")

@@ -40,6 +40,11 @@ func access(confined string, namespaces ...string) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	leader, err := decode(path.Join("namespaces", "leader.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, leader...)
 	for _, namespace := range namespaces {
 		bindings, err := decode(path.Join("namespaces", "binding.yaml"))
 		if err != nil {

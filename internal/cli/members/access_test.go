@@ -81,7 +81,7 @@ func TestAccessOfSomeNamespaces(t *testing.T) {
 			t.Errorf("role %s is bound everywhere", r.RoleRef.Name)
 		}
 	}
-	if diff := cmp.Diff([]string{"hpc", "ml"}, bound); diff != "" {
+	if diff := cmp.Diff([]string{"default", "hpc", "ml"}, bound); diff != "" {
 		t.Error(diff)
 	}
 }
