@@ -272,14 +272,14 @@ var _ = Describe("The hub as a member of itself", func() {
 			put(ctx, hub, f)
 		}
 		w.expectHeldBack(ctx, "spy", "h", "ReferenceMissing", "has none of its own")
-		w.expectHeldBack(ctx, "thief", "h", "ReferenceMissing", "is a credential for the member's API server")
+		w.expectHeldBack(ctx, "thief", "h", "PolicyDenied", "takes the permission ServiceAccountToken")
 	})
 
 	It("starts nothing in the namespace that holds the credentials of all members", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.register(ctx, "h", labs.Cluster("hub").Kubeconfig(), confinedTo(managerNamespace))
 		w.run(ctx, "app", held)
-		Eventually(func() string { _, message := w.entry(ctx, "app", "h"); return message }).Should(ContainSubstring("holds the credentials of all members, and no run begins there"))
+		Eventually(func() string { _, message := w.entry(ctx, "app", "h"); return message }).Should(ContainSubstring("namespace "+managerNamespace+" of the member is reserved"))
 		Consistently(func() int { return jobsMade("hub", managerNamespace) }).Should(BeZero())
 		Expect(meta.IsStatusConditionTrue(w.get(ctx, "app").Status.Conditions, v1alpha1.ConditionReady)).To(BeFalse())
 	})

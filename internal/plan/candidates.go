@@ -118,6 +118,9 @@ func (s *Snapshot) named(names []string) string {
 		known = append(known, name)
 	}
 	hidden := fmt.Sprintf("%d members that this namespace may not use", others)
+	if others == 1 {
+		hidden = "a member that this namespace may not use"
+	}
 	switch {
 	case others == 0:
 		return sanitize.Names(known, maxNamed)
