@@ -88,6 +88,7 @@ func endingFile(name, placement string) string {
 var _ = Describe("Permissions that are borrowed", func() {
 	It("are not lent to what the override of another Placement makes of a MiniCluster", func(ctx SpecContext) {
 		w := newWorld(ctx)
+		put(ctx, admins["alpine"], w.lenient())
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		r := w.newRepository(ctx)
 		r.commit(map[string]string{"root.yaml": endingFile("root", "")})
@@ -143,6 +144,7 @@ var _ = Describe("Permissions that are borrowed", func() {
 
 	It("are lent to what the overrides in Git make of it, and to these while the source is suspended", func(ctx SpecContext) {
 		w := newWorld(ctx)
+		put(ctx, admins["alpine"], w.lenient())
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		r := w.newRepository(ctx)
 		placement := `apiVersion: minifleet.dev/v1alpha1
@@ -204,6 +206,7 @@ spec:
 
 	It("do not count on a hub without the admission policy, until that is there", func(ctx SpecContext) {
 		w := newWorld(ctx)
+		put(ctx, admins["alpine"], w.lenient())
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		r := w.newRepository(ctx)
 		r.commit(map[string]string{"first.yaml": dangerousFile("first", `"true"`)})
@@ -238,7 +241,7 @@ var _ = Describe("Tokens of members", func() {
 		w := newWorld(ctx)
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		member := admins["alpine"]
-		Expect(member.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})).To(Succeed())
+		Expect(member.Create(ctx, w.lenient())).To(Succeed())
 		robot := metav1.ObjectMeta{Namespace: w.name, Name: "robot"}
 		Expect(member.Create(ctx, &corev1.ServiceAccount{ObjectMeta: robot})).To(Succeed())
 		Expect(member.Create(ctx, &corev1.Secret{

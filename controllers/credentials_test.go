@@ -138,14 +138,18 @@ var _ = Describe("MiniFleet with the rights that it is deployed with", func() {
 		Expect(admins["alpine"].Delete(ctx, secretIn(w.name, "token", nil))).To(Succeed())
 		r := w.newRepository(ctx)
 		r.commit(map[string]string{"harmless.yaml": harmlessFile})
-		put(ctx, hub, secretIn(w.name, "git", nil))
 		source := r.source(ctx)
+		from := func(url string, secret *v1alpha1.LocalReference) {
+			GinkgoHelper()
+			Eventually(func() error {
+				s := source()
+				s.Spec.URL, s.Spec.SecretRef = url, secret
+				return hub.Update(ctx, s)
+			}).Should(Succeed())
+		}
+		from(r.server.URL("fleet"), nil)
 		Eventually(w.exists).WithArguments(ctx, "harmless").Should(BeTrue())
-		Eventually(func() error {
-			s := source()
-			s.Spec.SecretRef = &v1alpha1.LocalReference{Name: "git"}
-			return hub.Update(ctx, s)
-		}).Should(Succeed())
+		from(r.server.TLSURL("fleet"), &v1alpha1.LocalReference{Name: "git"})
 		Eventually(func() string { return statusReason(source().Status.Conditions) }).Should(Equal("False BindingMissing"))
 		Expect(says(source().Status.Conditions)).To(And(ContainSubstring("spec.secretRef: "), ContainSubstring(command)))
 		Expect(w.exists(ctx, "harmless")).To(BeTrue())

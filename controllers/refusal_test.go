@@ -114,7 +114,7 @@ var _ = Describe("A member that refuses", func() {
 		w.run(ctx, "homeless", held)
 		Eventually(w.on).WithArguments(ctx, "homeless", "b").Should(Equal("Synced Progressing"))
 		Eventually(func() string { return w.lineOnA(ctx, "homeless").Message }).Should(And(ContainSubstring("namespace"), ContainSubstring(w.name)))
-		Expect(w.lineOnA(ctx, "homeless").Reason).To(Equal(v1alpha1.ReasonApplyFailed))
+		Expect(w.lineOnA(ctx, "homeless").Reason).To(Equal(v1alpha1.ReasonNamespaceDenied))
 		Expect(admins["alpine"].Create(ctx, w.onMember())).To(Succeed())
 		Eventually(w.line).WithArguments(ctx, "homeless").Should(Equal("True Synced Synced Progressing 2/2"))
 		Expect(jobsMade("alpine", w.name)).To(Equal(1))
