@@ -115,6 +115,7 @@ func follow(message string) {
 var _ = Describe("The policy for dangerous fields", func() {
 	It("refuses a FleetMiniCluster until its namespace allows what it needs, and lets what is live go on when that is withdrawn", func(ctx SpecContext) {
 		w := newWorld(ctx)
+		put(ctx, admins["alpine"], w.lenient())
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		Expect(hub.Create(ctx, dangerous(w.fmc("root", held)))).To(Succeed())
 		Eventually(w.line).WithArguments(ctx, "root").Should(Equal("False PolicyDenied OutOfSync Missing 0/0"))
@@ -169,7 +170,7 @@ var _ = Describe("The policy for dangerous fields", func() {
 		w := newWorld(ctx)
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		w.setAllow(ctx, "HostPath,Privileged")
-		Expect(admins["alpine"].Create(ctx, w.onMember())).To(Succeed())
+		Expect(admins["alpine"].Create(ctx, w.lenient())).To(Succeed())
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "none"}}
 		quota.Spec.Hard = corev1.ResourceList{"count/jobs.batch": resource.MustParse("0")}
 		Expect(admins["alpine"].Create(ctx, quota)).To(Succeed())
@@ -198,6 +199,7 @@ var _ = Describe("The policy for dangerous fields", func() {
 
 	It("holds for Git: a source's allowances are for what it declares, as it declares it", func(ctx SpecContext) {
 		w := newWorld(ctx)
+		put(ctx, admins["alpine"], w.lenient())
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		r := w.newRepository(ctx)
 		r.commit(map[string]string{"root.yaml": dangerousFile("root", `"true"`), "harmless.yaml": harmlessFile})
@@ -255,6 +257,7 @@ var _ = Describe("The policy for dangerous fields", func() {
 
 	It("never denies for a moment what a source declares and allows, through changes and files that break", func(ctx SpecContext) {
 		w := newWorld(ctx)
+		put(ctx, admins["alpine"], w.lenient())
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
 		r := w.newRepository(ctx)
 		r.commit(map[string]string{"root.yaml": dangerousFile("root", "one"), "other.yaml": dangerousFile("other", "one")})

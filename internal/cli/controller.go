@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -77,37 +78,41 @@ func newController() *cobra.Command {
 	return cmd
 }
 
+// check says which flag is wrong, and reads those that have to be.
+func (f *controllerFlags) check() (err error) {
+	o := &f.options
+	if o.Workers < 1 {
+		return invalid{errors.New("--workers must be at least 1")}
+	}
+	if o.FollowInterval < time.Second {
+		return invalid{errors.New("--follow-interval must be at least 1s")}
+	}
+	if o.IntervalScale <= 0 {
+		return invalid{errors.New("--interval-scale must be more than 0")}
+	}
+	if o.MemberLimitFactor < 1 || o.MemberLimitFactor > 100 {
+		return invalid{errors.New("--member-limit-factor must be from 1 to 100")}
+	}
+	if err := o.Reserved.Validate(); err != nil {
+		return invalid{fmt.Errorf("--reserved-namespaces: %w", err)}
+	}
+	if err := policy.CheckPodAnnotations(o.Policy.PodAnnotations); err != nil {
+		return invalid{fmt.Errorf("--allowed-pod-annotations: %w", err)}
+	}
+	if err := checkMetrics(o.MetricsAddress, o.MetricsSecure); err != nil {
+		return err
+	}
+	if o.Git, err = f.git.options(); err != nil {
+		return invalid{err}
+	}
+	return f.dashboard.check()
+}
+
 func (f *controllerFlags) run(cmd *cobra.Command) error {
 	if err := f.setUpLogs(); err != nil {
 		return err
 	}
-	if f.options.Workers < 1 {
-		return invalid{fmt.Errorf("--workers must be at least 1")}
-	}
-	if err := f.options.Reserved.Validate(); err != nil {
-		return invalid{fmt.Errorf("--reserved-namespaces: %w", err)}
-	}
-	if f.options.FollowInterval < time.Second {
-		return invalid{fmt.Errorf("--follow-interval must be at least 1s")}
-	}
-	if err := policy.CheckPodAnnotations(f.options.Policy.PodAnnotations); err != nil {
-		return invalid{fmt.Errorf("--allowed-pod-annotations: %w", err)}
-	}
-	if f.options.IntervalScale <= 0 {
-		return invalid{fmt.Errorf("--interval-scale must be more than 0")}
-	}
-	if err := checkMetrics(f.options.MetricsAddress, f.options.MetricsSecure); err != nil {
-		return err
-	}
-	if f.options.MemberLimitFactor < 1 || f.options.MemberLimitFactor > 100 {
-		return invalid{fmt.Errorf("--member-limit-factor must be from 1 to 100")}
-	}
-	git, err := f.git.options()
-	if err != nil {
-		return invalid{err}
-	}
-	f.options.Git = git
-	if err := f.dashboard.check(); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	detectSilence()

@@ -210,8 +210,12 @@ func (j *Join) checkIdentity(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking the member who it is: %w", err)
 	}
-	for i := range registered.Items {
-		m := &registered.Items[i]
+	return j.checkRegistered(registered.Items, uid)
+}
+
+func (j *Join) checkRegistered(registered []v1alpha1.MemberCluster, uid string) error {
+	for i := range registered {
+		m := &registered[i]
 		switch {
 		case m.Name == j.Name && !m.DeletionTimestamp.IsZero():
 			return fmt.Errorf("member %s is being deleted: wait for the end of that", j.Name)
