@@ -283,7 +283,7 @@ var _ = Describe("The hub as a member of itself", func() {
 		w := newWorld(ctx)
 		w.register(ctx, "h", labs.Cluster("hub").Kubeconfig(), confinedTo(managerNamespace))
 		w.run(ctx, "app", held)
-		Eventually(func() string { _, message := w.entry(ctx, "app", "h"); return message }).Should(ContainSubstring("namespace "+managerNamespace+" of the member is reserved"))
+		Eventually(func() string { _, message := w.entry(ctx, "app", "h"); return message }).Should(ContainSubstring("namespace " + managerNamespace + " of the member is reserved"))
 		Consistently(func() int { return jobsMade("hub", managerNamespace) }).Should(BeZero())
 		Expect(meta.IsStatusConditionTrue(w.get(ctx, "app").Status.Conditions, v1alpha1.ConditionReady)).To(BeFalse())
 	})
