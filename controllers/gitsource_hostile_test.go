@@ -86,7 +86,7 @@ var _ = Describe("A hostile repository", func() {
 		r := w.newRepository(ctx)
 		r.commit(map[string]string{"a.yaml": harmlessFile})
 		source := r.source(ctx)
-		Eventually(func() string { return statusReason(source().Status.Conditions) }, "20s").Should(Equal("True Succeeded"))
+		Eventually(func() string { return statusReason(source().Status.Conditions) }).Should(Equal("True Succeeded"))
 	})
 
 	It("declares no more than its service account may, and loses nothing that it lacks rights for", func(ctx SpecContext) {

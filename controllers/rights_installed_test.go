@@ -62,15 +62,18 @@ var onHubEverywhere = []string{
 	"fleetminiclusters/finalizers: update",
 	"fleetminiclusters/status: update",
 	"fleetminiclusters: create delete get list update watch",
-	"gitsources/status: update",
+	"gitsources/status: declare update",
 	"gitsources: get list watch",
 	"memberclusters/finalizers: update",
 	"memberclusters/status: update",
 	"memberclusters: get list update watch",
 	"namespaces: get list watch",
 	"placements: create delete get list update watch",
+	"servicecidrs: list",
 	"subjectaccessreviews: create",
 	"tokenreviews: create",
+	"validatingadmissionpolicies [gitsource-allow,minifleet-gitsource-allow]: get",
+	"validatingadmissionpolicybindings [gitsource-allow,minifleet-gitsource-allow]: get",
 }
 
 // ofRuns is what MiniFleet may do in a namespace of a member that it may use.

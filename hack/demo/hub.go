@@ -120,7 +120,11 @@ func register(ctx context.Context, hub client.Client, m member, kubeconfig []byt
 	}
 	cluster := &v1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: m.name, Labels: m.labels},
-		Spec:       v1alpha1.MemberClusterSpec{Namespaces: v1alpha1.AllNamespaces(), KubeconfigSecretRef: v1alpha1.LocalReference{Name: secret.Name}},
+		Spec: v1alpha1.MemberClusterSpec{
+			KubeconfigSecretRef: v1alpha1.LocalReference{Name: secret.Name}, Namespaces: v1alpha1.AllNamespaces(),
+			// Namespace default of a member is its own.
+			TargetNamespaces: &v1alpha1.TargetNamespaces{Template: "demo-{namespace}"},
+		},
 	}
 	if err := hub.Create(ctx, secret); err != nil {
 		return err

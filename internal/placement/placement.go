@@ -255,7 +255,7 @@ func (in Input) missing(d *Decision) int {
 		if known || slices.Contains(in.Keep, name) || slices.Contains(in.Spec.ExcludeClusterNames, name) {
 			continue
 		}
-		d.reject(name, "there is no MemberCluster of this name, which clusterNames asks for")
+		d.reject(name, "there is no MemberCluster of this name that this namespace may use, which clusterNames asks for")
 		n++
 	}
 	return n

@@ -53,7 +53,7 @@ func TestNames(t *testing.T) {
 			v1alpha1.PlacementSpec{ClusterNames: []string{"alpine", "onyx"}}, nil, []string{"alpine"}, 2,
 			map[string]string{
 				"basalt": "clusterNames does not name it", "cinder": "clusterNames does not name it",
-				"onyx": "there is no MemberCluster of this name, which clusterNames asks for",
+				"onyx": "there is no MemberCluster of this name that this namespace may use, which clusterNames asks for",
 			},
 		},
 		"excluded": {
