@@ -42,6 +42,9 @@ type Removal struct {
 // its pods and those of services are deleted. It reads the member itself, not the cache, and says whether there is nothing
 // more.
 func (m *Member) Cleanup(ctx context.Context, key types.NamespacedName, r Removal) (done bool, err error) {
+	if key.Namespace == "" {
+		return true, nil // the hub's namespace has none here (KeyOf)
+	}
 	if err := m.Verify(ctx); err != nil {
 		return false, err
 	}

@@ -38,6 +38,9 @@ func conflictOf(o fleet.Origin, kind string, obj client.Object) *Conflict {
 // taken off. A Job with one of the UIDs that are known is the origin's own, whatever has become of its annotations. The
 // error is a *Conflict for somebody else's Job.
 func (m *Member) Job(ctx context.Context, key types.NamespacedName, origin fleet.Origin, live bool, known ...types.UID) (*batchv1.Job, error) {
+	if key.Namespace == "" {
+		return nil, nil // the hub's namespace has none here (KeyOf)
+	}
 	var job batchv1.Job
 	err := m.GetClient().Get(ctx, key, &job)
 	if apierrors.IsNotFound(err) && live {
@@ -49,6 +52,9 @@ func (m *Member) Job(ctx context.Context, key types.NamespacedName, origin fleet
 // SharedJob returns the Job of this name as the cache holds it, or nil where there is none, or somebody else's. It is not
 // to be changed.
 func (m *Member) SharedJob(ctx context.Context, key types.NamespacedName, origin fleet.Origin, known ...types.UID) *batchv1.Job {
+	if key.Namespace == "" {
+		return nil // the hub's namespace has none here (KeyOf)
+	}
 	var job batchv1.Job
 	err := m.GetClient().Get(ctx, key, &job, &client.GetOptions{UnsafeDisableDeepCopy: ptr.To(true)})
 	if own, err := ownJob(&job, err, origin, known); err == nil {
@@ -59,6 +65,9 @@ func (m *Member) SharedJob(ctx context.Context, key types.NamespacedName, origin
 
 // LiveJob returns the Job of this name from the member itself, or nil where there is none.
 func (m *Member) LiveJob(ctx context.Context, key types.NamespacedName, origin fleet.Origin, known ...types.UID) (*batchv1.Job, error) {
+	if key.Namespace == "" {
+		return nil, nil // the hub's namespace has none here (KeyOf)
+	}
 	var job batchv1.Job
 	err := m.GetLive(ctx, key, &job)
 	return ownJob(&job, err, origin, known)

@@ -36,6 +36,9 @@ type Record struct {
 // Record returns the record of a FleetMiniCluster from the cache; it is empty where there is none, or none that can be
 // read. A *Conflict is somebody else's ConfigMap. What is on record in other namespaces, where it ran before, counts.
 func (m *Member) Record(ctx context.Context, key types.NamespacedName, origin fleet.Origin) (Record, error) {
+	if key.Namespace == "" {
+		return Record{Ended: m.recordElsewhere(ctx, origin)}, nil
+	}
 	var have corev1.ConfigMap
 	err := m.GetClient().Get(ctx, recordName(key), &have)
 	switch {

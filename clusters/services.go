@@ -15,6 +15,9 @@ import (
 // ServicesPod returns the pod of services of this name from the cache, or nil where there is none. The
 // error is a *Conflict for somebody else's pod.
 func (m *Member) ServicesPod(ctx context.Context, key types.NamespacedName, origin fleet.Origin) (*corev1.Pod, error) {
+	if key.Namespace == "" {
+		return nil, nil // the hub's namespace has none here (KeyOf)
+	}
 	var pod corev1.Pod
 	err := m.GetClient().Get(ctx, key, &pod)
 	if apierrors.IsNotFound(err) {

@@ -89,7 +89,7 @@ func (r *Round) Status(s *Snapshot, d *Decision, issues map[string]*fleet.PodIss
 
 // troubleReasons are those of a member's line that an event tells.
 var troubleReasons = []string{
-	v1alpha1.ReasonConflict, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonNamespaceDenied,
+	v1alpha1.ReasonConflict, v1alpha1.ReasonApplyFailed, v1alpha1.ReasonNamespaceDenied, v1alpha1.ReasonPolicyDenied,
 	v1alpha1.ReasonReferenceMissing, v1alpha1.ReasonReferenceWithdrawn, v1alpha1.ReasonBindingMissing,
 }
 

@@ -22,6 +22,9 @@ func (k *Keeper) ReleaseAll(ctx context.Context, m *clusters.Member, user User, 
 		return nil
 	}
 	namespace := user.On(ctx, m)
+	if namespace == "" {
+		return nil // nothing was ever copied
+	}
 	used, err := copies.UsedBy(ctx, m, namespace, user.Origin.Owner, k.FleetID)
 	if err == nil && len(used)+references > 0 {
 		used, err = copies.Live(ctx, m, namespace, k.FleetID) // the cache may not show the latest yet
