@@ -196,7 +196,8 @@ type Run struct {
 	// ClusterUID is the identity of the cluster that had this name when the run began.
 	// +optional
 	ClusterUID string `json:"clusterUID,omitempty"`
-	// Namespace of the member that the run is in. Runs from before this was noted are in the one that has the name of the
+	// Namespace of the member that the run is in; once it has ended and everything of it was removed from there because the
+	// MemberCluster says another namespace by then, that one. Runs from before this was noted are in the one that has the name of the
 	// FleetMiniCluster's own, or in the only one that the MemberCluster allows.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`

@@ -19,12 +19,25 @@ func (r *Round) Finish(s *Snapshot, d *Decision) {
 		last := r.Ledger.Last(t.Name)
 		switch {
 		case last == nil:
+		case t.Removed && last.State.Ended():
+			r.moved(t, last)
 		case t.Lost != nil:
 			r.lose(s, d, t, last)
 		default:
 			r.track(s, t, last)
 		}
 	}
+}
+
+// moved notes that nothing of an ended run is left in the namespace that it was in. Without that, a member that is in the
+// status again because its next run has to wait would be cleaned up again each time, and lose its place in the line.
+func (r *Round) moved(t *Target, last *v1alpha1.Run) {
+	if t.NextNamespace == "" || t.NextNamespace == t.Namespace {
+		return
+	}
+	run := *last
+	run.Namespace = t.NextNamespace
+	r.Ledger = replaceLast(r.Ledger, run)
 }
 
 func (r *Round) track(s *Snapshot, t *Target, last *v1alpha1.Run) {

@@ -13,6 +13,7 @@ import (
 	"github.com/minifleet/minifleet/internal/queue"
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/runs"
+	"github.com/minifleet/minifleet/internal/tenant"
 )
 
 // A run begins when all that it references can be had on its member.
@@ -102,5 +103,33 @@ func TestOverridesThatAreWrong(t *testing.T) {
 				t.Errorf("%+v", alpine.Step)
 			}
 		})
+	}
+}
+
+// A run that is to be in another namespace of its member has the one before removed first, and once.
+func TestRunsThatMove(t *testing.T) {
+	f := MakeObject("run").Runs(MakeRun("aa", "alpine", v1alpha1.RunSucceeded).Of("before")).Placed("alpine").Shown(v1alpha1.ClusterStatus{Name: "alpine"}).Obj()
+	f.Status.Runs[0].Namespace = "old"
+	s := MakeSnapshot(f, MakeMember("alpine"))
+	s.Members[0].Connection.Namespace, s.Members[0].Connection.NextNamespace = "old", "new"
+	s.Members[0].Cluster.Spec.TargetNamespaces = &v1alpha1.TargetNamespaces{Names: []v1alpha1.TargetNamespace{{Namespace: "hpc", Target: "new"}}}
+	anyRoom(s)
+	observed(s, "alpine", none())
+	d := decided(t, s)
+	round := next(t, s, d)
+	if step := target(t, round).Step; step.Action != runs.Cleanup || len(round.Changed) > 0 {
+		t.Fatalf("step %+v, changed %v", step, round.Changed)
+	}
+	fact(s, "alpine", func(f *plan.Facts) { f.Removed, f.Done, f.Step = true, true, &target(t, round).Step })
+	round = next(t, s, d)
+	round.Finish(s, d)
+	f = f.DeepCopy()
+	f.Status = round.Status(s, d, nil)
+	if len(f.Status.Clusters) > 0 {
+		t.Errorf("the member is in the status: %+v", f.Status.Clusters)
+	}
+	f.Status.Clusters = []v1alpha1.ClusterStatus{{Name: "alpine", Message: "waits for room"}}
+	if got := tenant.NamespaceOf(f, "alpine", &s.Members[0].Cluster.Spec); got != "new" {
+		t.Errorf("what is to begin while it waits is in %q, where everything was removed", got)
 	}
 }
