@@ -93,6 +93,8 @@ func (t *Target) decide(s *Snapshot, d *Decision, hold string, ledger runs.Ledge
 		return
 	case t.Step.Action == runs.Adopt && t.claimed(s, d, ledger):
 		return
+	case t.Step.Action == runs.Begin && t.withdrawn(s, d, last):
+		return
 	case t.Step.Action == runs.Begin && t.moves(last):
 		return
 	case t.Step.Action == runs.Begin && (!t.namespaceUsable(s, reads) || !t.referencesMet(s, d, reads)):
@@ -182,6 +184,22 @@ func (t *Target) claimed(s *Snapshot, d *Decision, ledger runs.Ledger) bool {
 	}
 	t.fail(s, &rollup.Problem{Reason: v1alpha1.ReasonApplyFailed, Message: fmt.Sprintf(
 		"its Job claims to be run %s, which is on member %s; nothing is done here while that Job is there", id, on)})
+	return true
+}
+
+// withdrawn says whether the object's namespace may not use the member any more: a run that has failed there keeps its
+// place, so that it runs nowhere else by itself, and is not tried again.
+func (t *Target) withdrawn(s *Snapshot, d *Decision, last *v1alpha1.Run) bool {
+	if s.mayUse(s.Member(t.Name)) {
+		return false
+	}
+	what := "the next run"
+	if d.Wanted.WillRetry(last) {
+		what = fmt.Sprintf("retry %d of %d", last.Attempt+1, d.Wanted.Retries)
+	}
+	t.fail(s, &rollup.Problem{Reason: v1alpha1.ReasonNamespaceDenied, Message: fmt.Sprintf(
+		"%s waits, for this namespace may not use the member any more: its administrator says who may (spec.namespaces), or set the annotation %s to run it where it is placed now",
+		what, v1alpha1.AnnotationRerunAt)})
 	return true
 }
 

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -131,5 +132,38 @@ func TestRunsThatMove(t *testing.T) {
 	f.Status.Clusters = []v1alpha1.ClusterStatus{{Name: "alpine", Message: "waits for room"}}
 	if got := tenant.NamespaceOf(f, "alpine", &s.Members[0].Cluster.Spec); got != "new" {
 		t.Errorf("what is to begin while it waits is in %q, where everything was removed", got)
+	}
+}
+
+// A run that has failed is not tried again on a member that its namespace may not use any more, and what has begun goes on.
+func TestRetriesOnMembersThatMayNotBeUsed(t *testing.T) {
+	for name, run := range map[string]*RunWrapper{
+		"to be retried": MakeRun("aa", "alpine", v1alpha1.RunFailed),
+		"succeeded":     MakeRun("aa", "alpine", v1alpha1.RunSucceeded),
+		"starting":      MakeRun("aa", "alpine", v1alpha1.RunStarting),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := MakeSnapshot(MakeObject("run").With(retried(3)).Runs(run).Placed("alpine").Obj(), MakeMember("alpine"), MakeMember("basalt"))
+			s.Members[0].Cluster.Spec.Namespaces = nil
+			anyRoom(s)
+			s.Queue.Reserved["alpine"] = queue.Reservation{Gang: gang(2)}
+			fact(s, "alpine", func(f *plan.Facts) { f.NamespaceUse = &plan.NamespaceUse{} })
+			observed(s, "alpine", none())
+			fact(s, "alpine", func(f *plan.Facts) { f.Record = &plan.Record{} })
+			d := decided(t, s)
+			if diff := cmp.Diff([]string{"alpine"}, d.Placement.Clusters); diff != "" {
+				t.Errorf("it is placed elsewhere: %s", diff)
+			}
+			round := next(t, s, d)
+			step, failure := target(t, round).Step, target(t, round).Failure()
+			switch {
+			case len(round.Ledger) != 1 || len(round.Changed) > 0:
+				t.Errorf("a run begins: %+v", round.Ledger)
+			case name == "to be retried" && (failure == nil || !strings.Contains(failure.Message, "spec.namespaces")):
+				t.Errorf("what it waits for is not told: %+v", failure)
+			case name == "starting" && step.Action != runs.Create:
+				t.Errorf("what has begun does not go on: %+v", step)
+			}
+		})
 	}
 }
