@@ -11,6 +11,7 @@ import (
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/sanitize"
+	"github.com/minifleet/minifleet/internal/tenant"
 )
 
 // Round is what comes next on all members at once.
@@ -79,7 +80,7 @@ func (t *Target) acts() bool { return t.Reachable() && !t.Done && t.Failure() ==
 // decide asks the rules what comes next on a member, and whether it may.
 func (t *Target) decide(s *Snapshot, d *Decision, hold string, ledger runs.Ledger, line *Line, reads *Reads) {
 	last := ledger.Last(t.Name)
-	if !t.observed(last, reads) {
+	if t.hasNoNamespace(s) || !t.observed(last, reads) {
 		return
 	}
 	if t.orphaned(s, last) {
@@ -105,6 +106,17 @@ func (t *Target) decide(s *Snapshot, d *Decision, hold string, ledger runs.Ledge
 	if t.Step.Reason == v1alpha1.ReasonDeleting {
 		t.After = After(t.After, s.intervals().Deleting)
 	}
+}
+
+// hasNoNamespace says whether no namespace of the member is for that of the object: nothing is there, and nothing begins.
+func (t *Target) hasNoNamespace(s *Snapshot) bool {
+	if t.Namespace != "" {
+		return false
+	}
+	if t.Removed = !t.Chosen; t.Chosen {
+		t.fail(s, &rollup.Problem{Reason: v1alpha1.ReasonNamespaceDenied, Message: tenant.Claim{Hub: s.Object.Namespace, Member: t.Name}.Named()})
+	}
+	return true
 }
 
 // orphaned waits for what a FleetMiniCluster of this name has left on the member that was deleted.

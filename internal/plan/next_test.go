@@ -167,3 +167,30 @@ func TestRetriesOnMembersThatMayNotBeUsed(t *testing.T) {
 		})
 	}
 }
+
+// On a member where no namespace is for that of the object nothing is asked for, and nothing is told once it is not chosen.
+func TestMembersWithoutANamespace(t *testing.T) {
+	for name, chosen := range map[string]bool{"chosen": true, "chosen no longer": false} {
+		t.Run(name, func(t *testing.T) {
+			f := MakeObject("run").Everywhere().Placed("alpine").Shown(v1alpha1.ClusterStatus{Name: "alpine"}).Obj()
+			if !chosen {
+				onlyOn("basalt")(f)
+			}
+			s := MakeSnapshot(f, MakeMember("alpine"))
+			s.Members[0].Connection.Namespace, s.Members[0].Connection.NextNamespace = "", ""
+			anyRoom(s)
+			d := decided(t, s)
+			round, reads := plan.Next(s, d, nil)
+			if reads.Any() {
+				t.Errorf("reads %v", reads.Members)
+			}
+			failure := target(t, &round).Failure()
+			if told := failure != nil && strings.Contains(failure.Message, "spec.targetNamespaces.names"); told != chosen {
+				t.Errorf("told: %+v", failure)
+			}
+			if status := round.Status(s, d, nil); (len(status.Clusters) > 0) != chosen {
+				t.Errorf("in the status: %+v", status.Clusters)
+			}
+		})
+	}
+}
