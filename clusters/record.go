@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,21 +44,53 @@ func (m *Member) Record(ctx context.Context, key types.NamespacedName, origin fl
 	err := m.GetClient().Get(ctx, recordName(key), &have)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Record{Ended: m.recordElsewhere(ctx, origin)}, nil
+		return Record{Ended: m.recordElsewhere(ctx, key, origin, nil)}, nil
 	case err != nil:
 		return Record{}, err
 	case !origin.Owns(&have):
 		return Record{}, conflictOf(origin, "ConfigMap", &have)
 	}
-	return Record{parseEnded(have.Data[recordKey]), have.ResourceVersion}, nil
+	return Record{m.recordElsewhere(ctx, key, origin, parseEnded(have.Data[recordKey])), have.ResourceVersion}, nil
 }
 
-func (m *Member) recordElsewhere(ctx context.Context, origin fleet.Origin) []v1alpha1.EndedRun {
-	var out []v1alpha1.EndedRun
+// recordElsewhere adds to a record what is on record in other namespaces: it may have run there since.
+func (m *Member) recordElsewhere(ctx context.Context, key types.NamespacedName, origin fleet.Origin, own []v1alpha1.EndedRun) []v1alpha1.EndedRun {
+	out := own
 	for _, cm := range m.records(ctx, origin) {
-		out = append(out, parseEnded(cm.Data[recordKey])...)
+		if client.ObjectKeyFromObject(cm) != recordName(key) {
+			out = mergeEnded(parseEnded(cm.Data[recordKey]), out)
+		}
 	}
+	return out
+}
+
+// mergeEnded are the runs of two records, in the order in which they ended. Of one that is in both, the second counts, but
+// for one that has succeeded as the first has it.
+func mergeEnded(first, second []v1alpha1.EndedRun) []v1alpha1.EndedRun {
+	if len(first) == 0 {
+		return second
+	}
+	var out []v1alpha1.EndedRun
+	for _, list := range [][]v1alpha1.EndedRun{first, second} {
+		for _, e := range list {
+			i := slices.IndexFunc(out, func(o v1alpha1.EndedRun) bool { return o.ID == e.ID })
+			switch {
+			case i < 0:
+				out = append(out, e)
+			case out[i].State != v1alpha1.RunSucceeded:
+				out[i] = e
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b v1alpha1.EndedRun) int { return endOf(&a).Compare(endOf(&b)) })
 	return out[max(len(out)-v1alpha1.MaxEndedRuns, 0):]
+}
+
+func endOf(e *v1alpha1.EndedRun) time.Time {
+	if e.CompletionTime == nil {
+		return time.Time{}
+	}
+	return e.CompletionTime.Time
 }
 
 // recordedStops are why runs were stopped that are on record.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +49,26 @@ func TestParseEnded(t *testing.T) {
 	for name, c := range cases {
 		if got := parseEnded(c.text); len(got) != c.want {
 			t.Errorf("%s: got %d", name, len(got))
+		}
+	}
+}
+
+// A run that has ended in a namespace to which its FleetMiniCluster has returned counts in all.
+func TestMergeEnded(t *testing.T) {
+	at := func(id string, state v1alpha1.RunState, minutes int) v1alpha1.EndedRun {
+		return v1alpha1.EndedRun{ID: id, State: state, CompletionTime: &metav1.Time{Time: time.Unix(int64(minutes)*60, 0)}}
+	}
+	a, b, c := at("a", v1alpha1.RunSucceeded, 1), at("b", v1alpha1.RunFailed, 2), at("c", v1alpha1.RunSucceeded, 3)
+	cases := map[string]struct{ first, second, want []v1alpha1.EndedRun }{
+		"none elsewhere":             {nil, []v1alpha1.EndedRun{c, a}, []v1alpha1.EndedRun{c, a}},
+		"all elsewhere":              {[]v1alpha1.EndedRun{a, b}, nil, []v1alpha1.EndedRun{a, b}},
+		"later ones elsewhere":       {[]v1alpha1.EndedRun{a, c}, []v1alpha1.EndedRun{a, b}, []v1alpha1.EndedRun{a, b, c}},
+		"it has succeeded elsewhere": {[]v1alpha1.EndedRun{at("b", v1alpha1.RunSucceeded, 2)}, []v1alpha1.EndedRun{b}, []v1alpha1.EndedRun{at("b", v1alpha1.RunSucceeded, 2)}},
+		"it has failed elsewhere":    {[]v1alpha1.EndedRun{at("a", v1alpha1.RunFailed, 1)}, []v1alpha1.EndedRun{a}, []v1alpha1.EndedRun{a}},
+	}
+	for name, c := range cases {
+		if diff := cmp.Diff(c.want, mergeEnded(c.first, c.second)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }
