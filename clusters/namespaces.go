@@ -106,6 +106,22 @@ func (m *Member) records(ctx context.Context, origin fleet.Origin) []*corev1.Con
 	return out
 }
 
+// covers says why nothing can be known of what an origin has in a namespace of the member: there is none for that of the
+// hub, or MiniFleet is confined to others by now. The error is a *NamespaceDenied.
+func (m *Member) covers(namespace string, origin fleet.Origin) error {
+	only := tenant.Confined(&m.Spec)
+	switch {
+	case namespace == "":
+		return &NamespaceDenied{tenant.Claim{Hub: origin.Namespace(), Member: m.Name, Spec: &m.Spec}.Named()}
+	case only == nil || slices.Contains(only, namespace):
+		return nil
+	default:
+		return &NamespaceDenied{fmt.Sprintf(
+			"the latest run here is in namespace %s of the member, and spec of MemberCluster %s confines MiniFleet to others by now, so that it is not known what is there: let a line of spec.targetNamespaces.names have that target until it is removed",
+			namespace, m.Name)}
+	}
+}
+
 // permittedFor is for how long the answer of a member that a namespace may be used is used again.
 const permittedFor = 10 * time.Second
 

@@ -38,8 +38,8 @@ func conflictOf(o fleet.Origin, kind string, obj client.Object) *Conflict {
 // taken off. A Job with one of the UIDs that are known is the origin's own, whatever has become of its annotations. The
 // error is a *Conflict for somebody else's Job.
 func (m *Member) Job(ctx context.Context, key types.NamespacedName, origin fleet.Origin, live bool, known ...types.UID) (*batchv1.Job, error) {
-	if key.Namespace == "" {
-		return nil, nil // the hub's namespace has none here (KeyOf)
+	if err := m.covers(key.Namespace, origin); err != nil {
+		return nil, err
 	}
 	var job batchv1.Job
 	err := m.GetClient().Get(ctx, key, &job)

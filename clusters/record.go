@@ -38,7 +38,7 @@ type Record struct {
 // read. A *Conflict is somebody else's ConfigMap. What is on record in other namespaces, where it ran before, counts.
 func (m *Member) Record(ctx context.Context, key types.NamespacedName, origin fleet.Origin) (Record, error) {
 	if key.Namespace == "" {
-		return Record{Ended: m.recordElsewhere(ctx, origin)}, nil
+		return Record{Ended: m.recordElsewhere(ctx, key, origin, nil)}, nil
 	}
 	var have corev1.ConfigMap
 	err := m.GetClient().Get(ctx, recordName(key), &have)

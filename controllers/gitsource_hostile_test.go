@@ -92,7 +92,7 @@ var _ = Describe("A hostile repository", func() {
 	It("declares no more than its service account may, and loses nothing that it lacks rights for", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		asDeployed()
-		follow("kubectl -n " + w.name + " create rolebinding minifleet-secrets --clusterrole=minifleet-secret-reader --serviceaccount=minifleet-system:minifleet-controller-manager")
+		follow("to bind it: kubectl -n " + w.name + " create rolebinding minifleet-secrets --clusterrole=minifleet-secret-reader --serviceaccount=minifleet-system:minifleet-controller-manager")
 		r := w.newRepository(ctx)
 		r.commit(map[string]string{"a.yaml": harmlessFile, "b.yaml": strings.Replace(harmlessFile, "name: harmless", "name: another", 1)})
 		Expect(hub.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "tenant"}})).To(Succeed())

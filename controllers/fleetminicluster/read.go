@@ -72,7 +72,12 @@ func (c *reconciliation) readFact(ctx context.Context, name string, fact plan.Fa
 	case plan.ReadCached:
 		f.Cached = c.cached(ctx, m, ledger)
 	case plan.ReadProof:
-		job, err := m.LiveJob(ctx, c.keyOn(ctx, m, c.snapshot.Object), c.origin(c.snapshot.Object), known(ledger, name)...)
+		key := c.keyOn(ctx, m, c.snapshot.Object)
+		if key.Namespace == "" { // there is none for the object's, and so nothing to ask for
+			f.Proof = &eviction.Proof{}
+			return
+		}
+		job, err := m.LiveJob(ctx, key, c.origin(c.snapshot.Object), known(ledger, name)...)
 		var conflict *clusters.Conflict
 		f.Proof = &eviction.Proof{Job: c.recognize(job, ledger, name), Failed: err != nil && !errors.As(err, &conflict)}
 	case plan.ReadRecord:
