@@ -300,7 +300,11 @@ func (r *Reconciler) removeAll(ctx context.Context, m *clusters.Member, fmc *v1a
 		}
 	}
 	refs := fluxv1alpha2.References(&fmc.Spec.MiniCluster, field.NewPath("spec", "miniCluster"))
-	err = r.references.ReleaseAll(ctx, m, r.user(fmc), len(refs))
+	var namespaces []string
+	for _, key := range keys {
+		namespaces = append(namespaces, key.Namespace)
+	}
+	err = r.references.ReleaseAll(ctx, m, r.user(fmc), namespaces, len(refs))
 	return err == nil, err
 }
 

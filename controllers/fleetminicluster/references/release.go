@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,25 +16,32 @@ import (
 	"github.com/minifleet/minifleet/internal/fleet"
 )
 
-// ReleaseAll takes a FleetMiniCluster off the users of all copies on a member. Copies that are not used any more are
-// deleted. The member itself is asked only where references says that there may be any.
-func (k *Keeper) ReleaseAll(ctx context.Context, m *clusters.Member, user User, references int) error {
+// ReleaseAll takes a FleetMiniCluster off the users of all copies on a member: those that the cache shows, in whatever
+// namespace, and those in the namespaces given. Copies that are not used any more are deleted. The member itself is asked
+// only where references says that there may be any.
+func (k *Keeper) ReleaseAll(ctx context.Context, m *clusters.Member, user User, namespaces []string, references int) error {
 	if k.IsHub(ctx, m, user) {
 		return nil
 	}
-	namespace := user.On(ctx, m)
-	if namespace == "" {
-		return nil // nothing was ever copied
-	}
-	used, err := copies.UsedBy(ctx, m, namespace, user.Origin.Owner, k.FleetID)
-	if err == nil && len(used)+references > 0 {
-		used, err = copies.Live(ctx, m, namespace, k.FleetID) // the cache may not show the latest yet
-	}
-	if err != nil {
+	used, err := copies.UsedBy(ctx, m, metav1.NamespaceAll, user.Origin.Owner, k.FleetID)
+	if err != nil || len(used)+references == 0 {
 		return err
 	}
-	var errs []error
+	namespaces = slices.Clone(namespaces)
 	for _, have := range used {
+		namespaces = append(namespaces, have.GetNamespace())
+	}
+	slices.Sort(namespaces)
+	var all []client.Object
+	for _, namespace := range slices.Compact(namespaces) { // the cache may not show the latest yet
+		live, err := copies.Live(ctx, m, namespace, k.FleetID)
+		if err != nil {
+			return err
+		}
+		all = append(all, live...)
+	}
+	var errs []error
+	for _, have := range all {
 		errs = append(errs, k.releaseFor(ctx, m, have, func(u fleet.Origin) bool { return u.OwnerUID == user.Origin.OwnerUID }))
 	}
 	return errors.Join(errs...)
