@@ -135,6 +135,9 @@ func (c *reconciliation) putBack(ctx context.Context, t *plan.Target, index int,
 	if err != nil {
 		return err
 	}
+	if err := c.permit(ctx, t); err != nil {
+		return err
+	}
 	obj := bundle.support[index]
 	changed, err := c.members[t.Name].Apply(ctx, obj, c.origin(c.snapshot.Object))
 	if err != nil || !changed {
