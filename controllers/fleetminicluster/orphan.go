@@ -57,6 +57,6 @@ func (r *Reconciler) recordOrphan(ctx context.Context, fmc *v1alpha1.FleetMiniCl
 		return err
 	}
 	r.Recorder.Eventf(&member, nil, "Warning", v1alpha1.ReasonOrphaned, "Delete",
-		"%s/%s was deleted while this member was away; its objects are removed when it returns", fmc.Namespace, fmc.Name)
+		"a FleetMiniCluster was deleted while this member was away; its objects are removed when it returns (status.orphans)")
 	return nil
 }
