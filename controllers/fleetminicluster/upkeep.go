@@ -322,6 +322,7 @@ func (c *reconciliation) followReferences(ctx context.Context, t *plan.Target, w
 			return c.round.UseOf(c.decision, t, kind, name, noted, offered)
 		},
 		Live: last != nil && !last.State.Ended(), Confirm: c.confirm,
+		Permit: func(ctx context.Context) error { return c.permit(ctx, t) },
 	}
 	if c.round.UsesReferences(c.decision, t) {
 		uses.Needed = c.decision.Variants.For(t.Name).References

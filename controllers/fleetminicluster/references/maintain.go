@@ -32,6 +32,8 @@ type Uses struct {
 	Needed []fluxv1alpha2.Reference
 	// Confirm makes sure, before a copy is released, that no run which needs it has begun since the cache was filled.
 	Confirm func(ctx context.Context) error
+	// Permit says why nothing may be copied to the namespace of the member, with a *clusters.NamespaceDenied.
+	Permit func(ctx context.Context) error
 }
 
 // Result is what maintenance comes to, as far as it got.
@@ -59,7 +61,7 @@ func (k *Keeper) Maintain(ctx context.Context, m *clusters.Member, user User, us
 		err = k.maintainAll(ctx, m, user, uses, used, &r)
 	}
 	if err == nil {
-		err = k.restore(ctx, m, user, uses.Needed, used, &r)
+		err = k.restore(ctx, m, user, uses, used, &r)
 	}
 	return r, err
 }
@@ -88,7 +90,7 @@ func (k *Keeper) maintainAll(ctx context.Context, m *clusters.Member, user User,
 			case denied != nil:
 				r.Remark = notFollowed(denied)
 			case offer.OK():
-				err = k.follow(ctx, m, user, source, r)
+				err = k.follow(ctx, m, user, uses, source, r)
 			default:
 				r.Remark = &Error{v1alpha1.ReasonReferenceWithdrawn, fmt.Sprintf(
 					"%s %s is no longer offered: %s; the copy stays as it is until the run ends", key.Kind, key.Name, offer.Refused)}
@@ -107,8 +109,8 @@ func (k *Keeper) maintainAll(ctx context.Context, m *clusters.Member, user User,
 }
 
 // restore brings back copies that a run needs and that the cache does not show.
-func (k *Keeper) restore(ctx context.Context, m *clusters.Member, user User, needed []fluxv1alpha2.Reference, used []client.Object, r *Result) error {
-	for _, ref := range needed {
+func (k *Keeper) restore(ctx context.Context, m *clusters.Member, user User, uses Uses, used []client.Object, r *Result) error {
+	for _, ref := range uses.Needed {
 		if hasCopy(used, ref, user.Origin) {
 			continue
 		}
@@ -126,7 +128,7 @@ func (k *Keeper) restore(ctx context.Context, m *clusters.Member, user User, nee
 			continue // it began with the member's own
 		}
 		r.After = plan.After(r.After, k.Interval)
-		if err := k.follow(ctx, m, user, source, r); err != nil {
+		if err := k.follow(ctx, m, user, uses, source, r); err != nil {
 			return err
 		}
 	}
@@ -153,7 +155,15 @@ var changeMessages = map[copies.Change]Change{
 
 // follow makes a copy that a live run uses what the hub's object is. A run that began with the member's own
 // is not disturbed by what the hub offers since.
-func (k *Keeper) follow(ctx context.Context, m *clusters.Member, user User, source client.Object, r *Result) error {
+func (k *Keeper) follow(ctx context.Context, m *clusters.Member, user User, uses Uses, source client.Object, r *Result) error {
+	if err := uses.Permit(ctx); err != nil {
+		var denied *clusters.NamespaceDenied
+		if !errors.As(err, &denied) {
+			return err
+		}
+		r.Remark = &Error{v1alpha1.ReasonNamespaceDenied, fmt.Sprintf("the copy of %s %s is not kept as the hub has it: %s", copies.Kind(source), source.GetName(), denied)}
+		return nil
+	}
 	change, err := copies.Ensure(ctx, m, source, user.On(ctx, m), user.Origin)
 	var conflict *copies.Conflict
 	if errors.As(err, &conflict) {
