@@ -33,17 +33,14 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("listing MemberClusters: %w", err)
 	}
-	highest, problem, err := r.readShares(ctx, fmc.Namespace, list.Items)
+	ns, err := r.namespaceOf(ctx, fmc)
 	if err != nil {
 		return nil, nil, err
 	}
+	highest, problem := r.readShares(ns, list.Items)
 	key := client.ObjectKeyFromObject(fmc)
-	labels, err := r.namespaceLabels(ctx, fmc.Namespace)
-	if err != nil {
-		return nil, nil, err
-	}
 	s := &plan.Snapshot{
-		Object: fmc, NamespaceLabels: labels, Placement: spec, Now: r.Now(), Intervals: r.Intervals.Intervals, Policy: r.Policy,
+		Object: fmc, NamespaceLabels: ns.Labels, Placement: spec, Now: r.Now(), Intervals: r.Intervals.Intervals, Policy: r.Policy,
 		Facts: map[string]plan.Facts{}, HadRuns: r.hadNoRuns(fmc),
 		Queue: plan.QueueState{
 			Since: r.queue.Since(), Reserved: r.queue.Reservations(key), Pending: r.queue.Pending(key), Runs: r.queue.Runs(),
@@ -67,26 +64,31 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 	return s, connected, nil
 }
 
-// readShares has the queue know what its order depends on of a namespace and of members, and says which priority counts
-// there. A namespace that the cache does not have yet is read from the hub, so that no limit is missed.
-func (r *Reconciler) readShares(ctx context.Context, namespace string, all []v1alpha1.MemberCluster) (highest int32, problem string, err error) {
-	var ns corev1.Namespace
-	key := client.ObjectKey{Name: namespace}
-	err = r.Client.Get(ctx, key, &ns)
+// namespaceOf is the namespace of a FleetMiniCluster, by whose labels MemberClusters select who may use them, and of which
+// limits depend. One that the cache does not have yet is read from the hub: that it comes wakes nobody.
+func (r *Reconciler) namespaceOf(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) (*corev1.Namespace, error) {
+	ns, key := &corev1.Namespace{}, client.ObjectKey{Name: fmc.Namespace}
+	err := r.Client.Get(ctx, key, ns)
 	if apierrors.IsNotFound(err) {
-		err = client.IgnoreNotFound(r.APIReader.Get(ctx, key, &ns))
+		err = client.IgnoreNotFound(r.APIReader.Get(ctx, key, ns))
 	}
 	if err != nil {
-		return 0, "", fmt.Errorf("reading namespace %s: %w", namespace, err)
+		return nil, fmt.Errorf("reading namespace %s: %w", fmc.Namespace, err)
 	}
-	ns.Name = namespace
-	highest, problem = r.noteNamespace(&ns)
+	ns.Name = fmc.Namespace
+	return ns, nil
+}
+
+// readShares has the queue know what its order depends on of a namespace and of members, and says which priority counts
+// there.
+func (r *Reconciler) readShares(ns *corev1.Namespace, all []v1alpha1.MemberCluster) (highest int32, problem string) {
+	highest, problem = r.noteNamespace(ns)
 	for i := range all {
 		if r.queue.SetShares(&all[i]) {
 			r.roomChanged(all[i].Name)
 		}
 	}
-	return highest, problem, nil
+	return highest, problem
 }
 
 // noteNamespace has the queue know what its order depends on of a namespace.
@@ -126,15 +128,6 @@ func (r *Reconciler) connection(ctx context.Context, name string, fmc *v1alpha1.
 // keyOn is where the Job of a FleetMiniCluster is on a member.
 func (r *Reconciler) keyOn(ctx context.Context, m *clusters.Member, fmc *v1alpha1.FleetMiniCluster) types.NamespacedName {
 	return m.KeyOf(ctx, fmc, r.origin(fmc))
-}
-
-// namespaceLabels are those of a namespace of the hub, by which MemberClusters select who may use them.
-func (r *Reconciler) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
-	var ns corev1.Namespace
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &ns); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading namespace %s: %w", name, err)
-	}
-	return ns.Labels, nil
 }
 
 // placementOf is the placement of a FleetMiniCluster, or the error NotFound if it names one that is not there.
