@@ -94,9 +94,7 @@ func (t *Target) decide(s *Snapshot, d *Decision, hold string, ledger runs.Ledge
 		return
 	case t.Step.Action == runs.Adopt && t.claimed(s, d, ledger):
 		return
-	case t.Step.Action == runs.Begin && t.withdrawn(s, d, last):
-		return
-	case t.Step.Action == runs.Begin && t.moves(last):
+	case t.Step.Action == runs.Begin && (t.withdrawn(s, d, last) || t.moves(last)):
 		return
 	case t.Step.Action == runs.Begin && (!t.namespaceUsable(s, reads) || !t.referencesMet(s, d, reads)):
 		return
