@@ -39,15 +39,43 @@ func Index(ctx context.Context, members client.FieldIndexer) error {
 	return errors.Join(members.IndexField(ctx, &batchv1.Job{}, ownerIndex, owner), members.IndexField(ctx, &corev1.ConfigMap{}, ownerIndex, record))
 }
 
-// KeyOf is where the Job of a FleetMiniCluster is on the member, or is to be: in the namespace in which the cache shows
+// KeyOf is where the Job of a FleetMiniCluster is on the member, or is to be: in the namespace, if it is trusted, in which the cache shows
 // one, else in that of the ledger, else in the one that the MemberCluster says. Its namespace is empty where there is none
 // for that of the hub.
 func (m *Member) KeyOf(ctx context.Context, f *v1alpha1.FleetMiniCluster, origin fleet.Origin) types.NamespacedName {
 	namespace := tenant.NamespaceOf(f, m.Name, &m.Spec)
-	if in := m.jobsIn(ctx, origin, f.Name); len(in) > 0 && !slices.Contains(in, namespace) {
-		namespace = in[0]
+	in := m.jobsIn(ctx, origin, f.Name)
+	if !slices.Contains(in, namespace) {
+		for _, other := range in {
+			if m.trusts(ctx, origin, other) {
+				namespace = other
+				break
+			}
+		}
 	}
 	return types.NamespacedName{Namespace: namespace, Name: f.Name}
+}
+
+// trusts says whether what a namespace of the member holds counts as a FleetMiniCluster's, whose ledger does not say that
+// it has run there: in the one that is for its namespace of the hub, now or before there was a choice, and in any other that
+// may be used for it. Whoever may create Jobs in a namespace can make up one that bears any name. A member that does not
+// answer is believed, so that nothing runs twice.
+func (m *Member) trusts(ctx context.Context, origin fleet.Origin, namespace string) bool {
+	hub := origin.Namespace()
+	if namespace == tenant.Target(&m.Spec, hub) || namespace == tenant.Original(&m.Spec, hub) {
+		return true
+	}
+	asked := "denied " + hub + " " + namespace
+	if at, ok := m.permitted.Load(asked); ok && m.line.now().Sub(at.(time.Time)) < permittedFor { //nolint:forcetypeassert // nothing else is stored
+		return false
+	}
+	err := m.Permit(ctx, hub, origin.FleetID, nil, namespace, false)
+	var denied *NamespaceDenied
+	if !errors.As(err, &denied) {
+		return true
+	}
+	m.permitted.Store(asked, m.line.now())
+	return false
 }
 
 // jobsIn are the namespaces, sorted, in which the cache shows a Job of an origin.

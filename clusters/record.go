@@ -57,7 +57,7 @@ func (m *Member) Record(ctx context.Context, key types.NamespacedName, origin fl
 func (m *Member) recordElsewhere(ctx context.Context, key types.NamespacedName, origin fleet.Origin, own []v1alpha1.EndedRun) []v1alpha1.EndedRun {
 	out := own
 	for _, cm := range m.records(ctx, origin) {
-		if client.ObjectKeyFromObject(cm) != recordName(key) {
+		if client.ObjectKeyFromObject(cm) != recordName(key) && m.trusts(ctx, origin, cm.Namespace) {
 			out = mergeEnded(parseEnded(cm.Data[recordKey]), out)
 		}
 	}

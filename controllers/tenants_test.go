@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -224,5 +225,36 @@ var _ = Describe("A member that says who may use it", func() {
 		Expect(hub.Delete(ctx, w.get(ctx, "inside"))).To(Succeed())
 		Eventually(w.exists).WithArguments(ctx, "inside").Should(BeFalse())
 		Expect(leftOn(ctx, "alpine", site)).To(BeEmpty())
+	})
+})
+
+var _ = Describe("A Job that somebody makes up on a member", func() {
+	It("counts for nobody in a namespace that is not theirs", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())
+		w.run(ctx, "victim", held)
+		Eventually(w.on).WithArguments(ctx, "victim", "a").Should(Equal("Synced Progressing"))
+		forged := job(ctx, "alpine", w.name, "victim").DeepCopy()
+		Expect(hub.Delete(ctx, w.get(ctx, "victim"))).To(Succeed())
+		Eventually(w.exists).WithArguments(ctx, "victim").Should(BeFalse())
+
+		other := w.name + "-other"
+		Expect(admins["alpine"].Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}})).To(Succeed())
+		spec := forged.Spec
+		spec.Selector, spec.ManualSelector, spec.Suspend = nil, nil, nil
+		for _, key := range []string{"batch.kubernetes.io/controller-uid", "controller-uid", "batch.kubernetes.io/job-name", "job-name"} {
+			delete(spec.Template.Labels, key)
+		}
+		forged = &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+			Namespace: other, Name: "victim", Labels: forged.Labels, Annotations: forged.Annotations,
+		}, Spec: spec}
+		for _, key := range []string{"batch.kubernetes.io/controller-uid", "controller-uid", "batch.kubernetes.io/job-name", "job-name"} {
+			delete(forged.Labels, key)
+		}
+		Expect(admins["alpine"].Create(ctx, forged)).To(Succeed())
+		w.run(ctx, "victim", held)
+		Eventually(func() *batchv1.Job { return job(ctx, "alpine", w.name, "victim") }).ShouldNot(BeNil())
+		Expect(w.get(ctx, "victim").Status.Runs).To(HaveExactElements(HaveField("Namespace", w.name)))
+		Expect(secretOn(ctx, admins["alpine"], other, "victim-curve")).To(BeNil())
 	})
 })

@@ -58,10 +58,6 @@ func (t *Target) admitNew(s *Snapshot, d *Decision, line *Line, reads *Reads) {
 		t.wait(v1alpha1.ReasonMemberClosed, "no new run begins on a member that "+why)
 		return
 	}
-	if !s.mayUse(m) {
-		t.wait(v1alpha1.ReasonMemberClosed, "no new run begins on a member that this namespace may not use any more (spec.namespaces of its MemberCluster)")
-		return
-	}
 	if m.Connection.Room == nodeusage.Pending {
 		quorum, _ := d.Variants.Quorum(t.Name) // what cannot be rendered was told before
 		t.waitForRoom(s, quorum, line)
