@@ -184,7 +184,7 @@ var _ = Describe("A member that says who may use it", func() {
 			}
 			return out
 		}
-		Eventually(states).Should(Equal([]string{w.name + " Succeeded", site + " Running"}))
+		Eventually(states).Should(Equal([]string{site + " Succeeded", site + " Running"}), "nothing of the first is left where it was")
 
 		By("deleting it: nothing is left in either namespace")
 		Expect(hub.Delete(ctx, w.get(ctx, "moves"))).To(Succeed())

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,11 +47,14 @@ func onlyFor(ctx context.Context, member string, shares []v1alpha1.NamespaceShar
 // asTeam lets a user edit in the namespace of a world, as an administrator of the hub lets a team.
 func (w *world) asTeam(ctx context.Context, user string) {
 	GinkgoHelper()
-	Expect(hub.Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: user},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	})).To(Succeed())
+	// What Kubernetes adds up to edit, and this hub, which runs no such controller, does not.
+	for i, role := range []string{"minifleet-editor", "minifleet-viewer", "system:aggregate-to-edit", "system:aggregate-to-view"} {
+		Expect(hub.Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: fmt.Sprint(user, "-", i)},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		})).To(Succeed())
+	}
 	Eventually(func() string {
 		path, args := w.kubectlCommand([]string{"--as", user, "auth", "can-i", "create", "fleetminiclusters"})
 		out, _ := try("", path, args...)
