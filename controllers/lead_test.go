@@ -23,16 +23,18 @@ func (w *world) releasePod(ctx context.Context, name, index string) {
 // failPod reports of a pod of a Job on alpine, in the kubelet's place, that its container has failed.
 func (w *world) failPod(ctx context.Context, name, index string) {
 	GinkgoHelper()
-	var pods corev1.PodList
-	Expect(admins["alpine"].List(ctx, &pods, client.InNamespace(w.name),
-		client.MatchingLabels{batchv1.JobNameLabel: name, batchv1.JobCompletionIndexAnnotation: index})).To(Succeed())
-	Expect(pods.Items).To(HaveLen(1))
-	pod := &pods.Items[0]
-	pod.Status.Phase = corev1.PodFailed
-	for i := range pod.Status.ContainerStatuses {
-		pod.Status.ContainerStatuses[i].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}
-	}
-	Expect(admins["alpine"].Status().Update(ctx, pod)).To(Succeed())
+	Eventually(func(g Gomega) { // the Job controller writes to it as well
+		var pods corev1.PodList
+		g.Expect(admins["alpine"].List(ctx, &pods, client.InNamespace(w.name),
+			client.MatchingLabels{batchv1.JobNameLabel: name, batchv1.JobCompletionIndexAnnotation: index})).To(Succeed())
+		g.Expect(pods.Items).To(HaveLen(1))
+		pod := &pods.Items[0]
+		pod.Status.Phase = corev1.PodFailed
+		for i := range pod.Status.ContainerStatuses {
+			pod.Status.ContainerStatuses[i].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}
+		}
+		g.Expect(admins["alpine"].Status().Update(ctx, pod)).To(Succeed())
+	}).Should(Succeed())
 }
 
 var _ = Describe("A run whose lead has succeeded", func() {
