@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -44,8 +45,11 @@ type AuditEvent struct {
 	ResponseObject json.RawMessage `json:"responseObject"`
 }
 
-// Write says whether the request was one to change something.
+// Write says whether the request was one to change something. A review is created, and changes nothing.
 func (e *AuditEvent) Write() bool {
+	if e.Object != nil && strings.HasSuffix(e.Object.Resource, "reviews") {
+		return false
+	}
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)
 }
 
@@ -77,6 +81,23 @@ type AuditReader struct {
 func (r *AuditReader) Read() ([]AuditEvent, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	added, err := r.next()
+	if err != nil {
+		return nil, err
+	}
+	r.events = append(r.events, added...)
+	return slices.Clip(r.events), nil
+}
+
+// Next returns the requests answered since the last call of Next or Read, and keeps none of them: for logs that are
+// longer than anybody wants to hold. It is not to be mixed with Read.
+func (r *AuditReader) Next() ([]AuditEvent, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.next()
+}
+
+func (r *AuditReader) next() ([]AuditEvent, error) {
 	file, err := os.Open(r.Path)
 	if err != nil {
 		return nil, err
@@ -86,34 +107,37 @@ func (r *AuditReader) Read() ([]AuditEvent, error) {
 		return nil, err
 	}
 	lines := bufio.NewReader(file)
+	var added []AuditEvent
 	for {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return slices.Clip(r.events), nil
+			return added, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		if err := r.parse(line); err != nil {
+		event, answered, err := r.parse(line)
+		if err != nil {
 			return nil, err
+		}
+		if answered {
+			added = append(added, event)
 		}
 	}
 }
 
-func (r *AuditReader) parse(line []byte) error {
-	var event struct {
+// parse reads one line, and says whether it is about the answer to a request.
+func (r *AuditReader) parse(line []byte) (event AuditEvent, answered bool, err error) {
+	var staged struct {
 		AuditEvent
 		Stage string `json:"stage"`
 	}
-	if err := json.Unmarshal(line, &event); err != nil {
-		return fmt.Errorf("%s:%d: %w", r.Path, r.lines+1, err)
+	if err := json.Unmarshal(line, &staged); err != nil {
+		return AuditEvent{}, false, fmt.Errorf("%s:%d: %w", r.Path, r.lines+1, err)
 	}
 	r.offset += int64(len(line))
 	r.lines++
-	if event.Stage == "ResponseComplete" {
-		r.events = append(r.events, event.AuditEvent)
-	}
-	return nil
+	return staged.AuditEvent, staged.Stage == "ResponseComplete", nil
 }
 
 // auditPolicy logs every request once, when it has been answered, but for questions about health.
