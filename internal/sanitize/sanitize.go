@@ -43,6 +43,21 @@ func Text(s string, most int) string {
 	return s[:cut] + dots
 }
 
+// Limits of what is told of a commit, in characters.
+const (
+	MaxSubject = 120
+	MaxAuthor  = 80
+)
+
+// Characters is Text, cut to so many characters and not bytes.
+func Characters(s string, most int) string {
+	s = Text(s, utf8.UTFMax*most)
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most-1]) + "…"
+}
+
 // Line returns a line of a log or a manifest without characters that could steer a terminal. It keeps its spaces and
 // tabs, and loses the sequences by which programs set colours.
 func Line(s string) string {
