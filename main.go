@@ -3,6 +3,11 @@ package main
 
 import (
 	"os"
+	// Time zones and CA certificates for systems without: an image needs nothing but this program. Those of the system are
+	// used where it has them.
+	_ "time/tzdata"
+
+	_ "golang.org/x/crypto/x509roots/fallback"
 
 	"github.com/minifleet/minifleet/internal/cli"
 )

@@ -100,7 +100,7 @@ func (l *line) bound(req *http.Request, resp *http.Response, how answer) (*http.
 		return l.receive(req, resp, how)
 	}
 	if how == answerWatch {
-		resp.Body = newFrames(resp.Body, l, asked(req), mediaType(resp) == runtime.ContentTypeProtobuf)
+		resp.Body = newFrames(req.Context(), resp.Body, l, asked(req), mediaType(resp) == runtime.ContentTypeProtobuf)
 	}
 	return resp, nil
 }

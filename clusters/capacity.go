@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	watchapi "k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -76,24 +76,29 @@ func (c *capacity) run(ctx context.Context, interval time.Duration, report func(
 	if !observesNodes(&c.member.Spec) {
 		return
 	}
-	cfg := rest.CopyConfig(c.member.GetConfig())
-	cfg.ContentType = runtime.ContentTypeProtobuf
-	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	client, err := kubernetes.NewForConfigAndClient(cfg, c.member.http)
+	core, err := c.member.coreClient()
 	if err != nil {
 		return
 	}
 	scheduled := fields.ParseSelectorOrDie("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
-	core := client.CoreV1().RESTClient()
-	for _, r := range []*toolscache.Reflector{
-		toolscache.NewReflectorWithOptions(c.watched(nodeusage.Nodes, c.member.meter.observed("Node", toolscache.NewListWatchFromClient(core, "nodes", "", fields.Everything()), reduceNode)),
-			&corev1.Node{}, nodeStore{c}, toolscache.ReflectorOptions{Name: c.member.Name + " nodes"}),
-		toolscache.NewReflectorWithOptions(c.watched(nodeusage.Pods, c.member.meter.observed("Pod", toolscache.NewListWatchFromClient(core, "pods", "", scheduled), reducePod)),
-			&corev1.Pod{}, podStore{c}, toolscache.ReflectorOptions{Name: c.member.Name + " pods"}),
-	} {
-		go r.RunWithContext(ctx)
-	}
+	c.reflect(ctx, nodeusage.Nodes, c.member.meter.observed("Node", reduceNode), toolscache.NewListWatchFromClient(core, "nodes", "", fields.Everything()), &corev1.Node{}, nodeStore{c})
+	c.reflect(ctx, nodeusage.Pods, c.member.meter.observed("Pod", reducePod), toolscache.NewListWatchFromClient(core, "pods", "", scheduled), &corev1.Pod{}, podStore{c})
 	c.notify(ctx, interval, report, roomChanged)
+}
+
+// reflect writes what a member has of a kind to a store until ctx ends.
+func (c *capacity) reflect(ctx context.Context, kind nodeusage.Kind, a *account, lw toolscache.ListerWatcher, obj runtime.Object, into toolscache.ReflectorStore) {
+	r := toolscache.NewReflectorWithOptions(c.watched(kind, a.listWatch(lw)), obj, a.store(into), toolscache.ReflectorOptions{Name: c.member.Name + " " + a.kind})
+	go r.RunWithContext(ctx)
+}
+
+// coreClient asks for objects of the core group in the encoding that takes the least to read.
+func (m *Member) coreClient() (rest.Interface, error) {
+	cfg := rest.CopyConfig(m.GetConfig())
+	cfg.ContentType = runtime.ContentTypeProtobuf
+	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	cfg.APIPath, cfg.GroupVersion, cfg.NegotiatedSerializer = "/api", &corev1.SchemeGroupVersion, clientgoscheme.Codecs.WithoutConversion()
+	return rest.RESTClientForConfigAndClient(cfg, m.http)
 }
 
 // notify reports changes until ctx ends. That the room has become known is reported at once: everything that is
@@ -233,16 +238,6 @@ func nodesIn(list []any) iter.Seq[*corev1.Node] {
 // podStore is what the reflector of pods writes to.
 type podStore struct{ *capacity }
 
-// Transformer implements toolscache.TransformingStore.
-func (s podStore) Transformer() toolscache.TransformFunc {
-	return func(obj any) (any, error) {
-		if p, ok := obj.(*corev1.Pod); ok {
-			return nodeusage.PodFrom(p), nil
-		}
-		return obj, nil
-	}
-}
-
 func (s podStore) Add(obj any) error { return s.Update(obj) }
 func (s podStore) Resync() error     { return nil }
 
@@ -275,11 +270,9 @@ func podsIn(list []any) iter.Seq[*nodeusage.Pod] {
 	}
 }
 
-// podIn is a pod as it was listed, whole or transformed, or nil for anything else.
+// podIn is a pod, whole or what is kept of it, or nil for anything else.
 func podIn(obj any) *nodeusage.Pod {
 	switch p := obj.(type) {
-	case *nodeusage.Pod:
-		return p
 	case keptPod:
 		return p.Pod
 	case *corev1.Pod:

@@ -159,7 +159,7 @@ func TestPodStoreTakesTransformedPods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := watching()
 			var p any = podOf("p", resources("1", "1Gi", 0))
-			out, err := podStore{c}.Transformer()(p)
+			out, err := newTestMeter().observed("Pod", reducePod).store(podStore{c}).Transformer()(p)
 			if _, whole := out.(*corev1.Pod); whole || err != nil {
 				t.Fatalf("a pod is transformed to %T: %v", out, err)
 			}

@@ -25,6 +25,9 @@ const (
 	probesToLose = 2
 	// http1Interval is how often a member without HTTP/2 is asked whether it is there, for want of pings.
 	http1Interval = 20 * time.Second
+	// http1Jitter is the part of it that is added or taken off at most, so that members which were connected together are not
+	// asked together.
+	http1Jitter = 0.2
 )
 
 // connection keeps one member connected: it connects, serves until the member is lost, and starts over.
@@ -46,6 +49,7 @@ type connection struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	member atomic.Pointer[Member]
+	first  *turn // that of the first attempt, requested in the order in which connections are made; nil after it
 
 	strikes atomic.Int32 // see line
 
@@ -57,7 +61,7 @@ type connection struct {
 func newConnection(p *Provider, name string, target Target, cfg *rest.Config, err error, before *connection) *connection {
 	c := &connection{provider: p, name: name, target: target, cfg: cfg, cfgErr: err, before: before, done: make(chan struct{})}
 	c.state = State{Reason: v1alpha1.ReasonConnecting, Message: "connecting to the member", UID: target.ExpectedUID, Since: p.now()}
-	c.state.Server, c.state.CA = Address(target.Kubeconfig)
+	c.state.Server, c.state.CA = target.Address()
 	if before != nil {
 		old := before.snapshot()
 		c.state.LastHeard, c.state.Version = old.LastHeard, old.Version
@@ -99,17 +103,25 @@ func (c *connection) run() {
 	}
 	ctx, ok := c.begin()
 	if !ok {
+		if c.first != nil {
+			c.provider.turns.withdraw(c.first)
+		}
 		return
 	}
 	intervals := c.provider.intervals
-	wait, spread, again := intervals.RetryMin, jitter.Percent(retryJitter, nil), false
+	wait, again := intervals.RetryMin, false
 	for ctx.Err() == nil {
 		if c.snapshot().Quarantine != nil {
 			<-ctx.Done() // only a person lifts that, and that is another connection
 			return
 		}
+		turn := c.nextTurn()
+		if !c.provider.turns.wait(ctx, turn) {
+			return
+		}
 		began := c.provider.now()
-		engaged, err := c.session(ctx)
+		engaged, err := c.session(ctx, turn.end)
+		turn.end()
 		if ctx.Err() != nil {
 			return
 		}
@@ -119,7 +131,7 @@ func (c *connection) run() {
 		if errors.Is(err, errReconnect) && c.snapshot().Quarantine == nil {
 			c.reconnecting()
 			if again {
-				sleep(ctx, spread(wait)) // its record changes again and again
+				sleep(ctx, around(wait, retryJitter)) // its record changes again and again
 				wait = min(2*wait, intervals.RetryMax)
 			}
 			again = true
@@ -130,27 +142,44 @@ func (c *connection) run() {
 			<-ctx.Done() // only another kubeconfig helps, and that is another connection
 			return
 		}
-		sleep(ctx, spread(wait))
+		sleep(ctx, around(wait, retryJitter))
 		wait = min(2*wait, intervals.RetryMax)
 	}
 }
 
-// session connects once and serves until the member is lost. It says whether the member was engaged.
-func (c *connection) session(ctx context.Context) (bool, error) {
+// nextTurn requests a turn for the next attempt. The first one was requested when the connection was made.
+func (c *connection) nextTurn() *turn {
+	if first := c.first; first != nil {
+		c.first = nil
+		return first
+	}
+	return c.provider.turns.request(c.target.Rank)
+}
+
+// session connects once and serves until the member is lost. It says whether the member was engaged, and calls connected when
+// it is.
+func (c *connection) session(ctx context.Context, connected func()) (bool, error) {
 	if c.cfgErr != nil {
 		return false, c.cfgErr
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	l := newLine(c.provider.now, c.provider.limits)
-	l.session, l.end, l.strikes = ctx, cancel, &c.strikes
-	m, err := newMember(c.name, c.target.Spec, c.cfg, l)
+	cfg, issued, err := c.credentials(ctx)
 	if err != nil {
 		return false, err
 	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.UserAgent = UserAgent(c.provider.shard)
+	l := newLine(c.provider.now, c.provider.limits)
+	l.session, l.end, l.strikes = ctx, cancel, &c.strikes
+	m, err := newMember(c.name, c.target.Spec, cfg, l)
+	if err != nil {
+		return false, err
+	}
+	m.issued = issued
 	defer c.quarantine(l)
 	m.session = ctx
-	m.fence = newFence(c.provider.hub, m, &c.provider.held)
+	m.fence = newFence(c.provider, m)
 	defer m.close()
 	c.follow(m.line)
 	if err := c.contact(ctx, m); err != nil {
@@ -180,16 +209,22 @@ func (c *connection) session(ctx context.Context) (bool, error) {
 	if err := c.provider.aware.Engage(ctx, multicluster.ClusterName(c.name), m); err != nil {
 		return false, fmt.Errorf("watching the member: %w", err)
 	}
+	connected()
 	c.strikes.Store(0)
 	go m.capacity.run(ctx, c.provider.intervals.Capacity, c.setCapacity, func() { c.provider.roomChanged(c.name) })
 	c.set(func(s *State) {
 		if s.Reason != v1alpha1.ReasonConnecting {
 			s.Since = c.provider.now()
 		}
-		s.Ready, s.Reason, s.Message = true, v1alpha1.ReasonConnected, "connected"
+		s.Ready, s.Reason, s.Message = true, v1alpha1.ReasonConnected, c.target.connected()
 		s.UID, s.Version = m.UID, m.Version
 	})
-	return true, c.serve(ctx, m, epoch)
+	go c.renew(ctx, cancel, issued)
+	err = c.serve(ctx, m, epoch)
+	if errors.Is(context.Cause(ctx), errReconnect) {
+		err = errReconnect
+	}
+	return true, err
 }
 
 // serve returns when the member is lost, or another hub takes it over. The epoch is the one that the member records.
@@ -281,8 +316,15 @@ func (c *connection) contact(ctx context.Context, m *Member) error {
 
 // watch returns when the member is lost, with the reason, or with errRecordChanged.
 func (c *connection) watch(ctx context.Context, m *Member) error {
-	ticker := time.NewTicker(http1Interval)
+	ticker := time.NewTicker(jitter.Percent(http1Jitter, nil)(http1Interval))
 	defer ticker.Stop()
+	var confirm <-chan time.Time
+	confirmLater := func() {
+		if interval := c.provider.intervals.Confirm; interval > 0 {
+			confirm = time.After(around(interval, confirmSpread))
+		}
+	}
+	confirmLater()
 	for {
 		check := m.checkWatches
 		select {
@@ -291,6 +333,10 @@ func (c *connection) watch(ctx context.Context, m *Member) error {
 		case <-m.fence.changes():
 			return errRecordChanged
 		case <-m.line.suspect:
+		case <-confirm:
+			go m.confirm(ctx) // nothing waits for the answer of a member that may be slow
+			confirmLater()
+			continue
 		case <-ticker.C:
 			if !m.line.http1.Load() {
 				continue
@@ -335,7 +381,7 @@ func (c *connection) quarantine(l *line) {
 }
 
 func (c *connection) lost(err error) {
-	e := connectionError(err)
+	e := c.target.explain(connectionError(err))
 	c.set(func(s *State) {
 		if s.Quarantine == nil {
 			s.Ready, s.Reason, s.Message, s.Capacity = false, e.Reason, e.Error(), nil

@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"bytes"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
@@ -27,7 +28,7 @@ func (m *Member) HoldsToken(secret *corev1.Secret) bool {
 	if secret.Type == corev1.SecretTypeServiceAccountToken || secret.Type == corev1.SecretTypeBootstrapToken {
 		return true
 	}
-	for _, credential := range m.credentials {
+	for _, credential := range slices.Concat(m.credentials, m.issued.all()) {
 		for _, value := range secret.Data {
 			if bytes.Contains(value, credential) {
 				return true

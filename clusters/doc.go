@@ -6,6 +6,9 @@
 // objects that MiniFleet owns on the member, or it is not there at all: the caches of a member that stops
 // answering are thrown away and filled anew when it returns, so nothing is ever decided from old news.
 //
+// Credentials are those of a kubeconfig, or what a plugin of the administrator of the hub prints (Access). A plugin runs in
+// the goroutine of its member's connection, and again before what it has printed expires.
+//
 // A healthy member is sent no probes. Its transport notices every answer and every failure, HTTP/2 pings
 // notice a connection that has gone silent, and only then is the member asked whether it is still there.
 package clusters

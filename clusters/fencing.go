@@ -25,7 +25,8 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
 
-// Each member holds, for each fleet, a ConfigMap that says which hub leads the fleet and in which epoch. A hub whose
+// Each member holds, for each fleet, a ConfigMap that says which hub leads the fleet and in which epoch, and which shard of
+// it uses the member: a process of another shard does nothing there before it has taken the member over. A hub whose
 // epoch is not the highest there is fenced: it does nothing on that member. The ConfigMap bears the label that caches
 // select on, so that the check before every request costs none, and a change of it is an event.
 
@@ -52,6 +53,7 @@ const (
 	fenceEpoch = "epoch"
 	fenceHub   = "hub"
 	fenceSince = "since"
+	fenceShard = "shard"
 
 	// claimAttempts is how often a race for a member is entered anew before the connection is.
 	claimAttempts = 5
@@ -73,6 +75,8 @@ type record struct {
 	epoch int64
 	// since is when that hub took the member over, RFC 3339, as it said so.
 	since string
+	// shard is the one whose process of that hub uses the member; empty is none.
+	shard string
 }
 
 // verdict is what a hub does about a record.
@@ -84,6 +88,8 @@ const (
 	claimTakeover verdict = "takeover"
 	claimAdopt    verdict = "adoptHigher"
 	claimFenced   verdict = "fenced"
+	// claimOtherShard is of a member that another process of this hub uses, or has used.
+	claimOtherShard verdict = "otherShard"
 )
 
 // decide compares this hub with the record on a member, nil where there is none. held says that this process has had
@@ -92,16 +98,18 @@ func decide(own record, found *record, held bool) verdict {
 	switch {
 	case found == nil:
 		return claimCreate
-	case found.epoch < own.epoch:
+	case found.epoch < own.epoch && (found.hub != own.hub || found.shard == own.shard):
 		return claimTakeover
 	case found.hub != own.hub:
 		return claimFenced
-	case found.epoch == own.epoch:
-		return claimKeep
-	case held || found.epoch-own.epoch > maxRaise:
+	case found.epoch > own.epoch && (held || found.epoch-own.epoch > maxRaise):
 		return claimFenced
-	default:
+	case found.epoch > own.epoch:
 		return claimAdopt
+	case found.shard != own.shard:
+		return claimOtherShard
+	default:
+		return claimKeep
 	}
 }
 
@@ -113,7 +121,7 @@ func parseRecord(cm *corev1.ConfigMap) (*record, error) {
 			"ConfigMap %s/%s on the member, which says which hub leads the fleet, cannot be read: data wants %s (an integer from 1) and %s (a UID); nothing is done there until it is corrected, or deleted because no other hub leads the fleet",
 			cm.Namespace, cm.Name, fenceEpoch, fenceHub)}
 	}
-	return &record{hub: cm.Data[fenceHub], epoch: epoch, since: cm.Data[fenceSince]}, nil
+	return &record{hub: cm.Data[fenceHub], epoch: epoch, since: cm.Data[fenceSince], shard: cm.Data[fenceShard]}, nil
 }
 
 // fencedError says who leads the fleet, and what to do.
@@ -125,6 +133,11 @@ func fencedError(own record, found *record) error {
 	return &Error{v1alpha1.ReasonFenced, fmt.Errorf(
 		"%s leads the fleet on this member in epoch %d since %s, and this hub (UID %s) is of epoch %d: nothing is done there; stop this hub, or, if it is the one that is to lead the fleet, set %s in ConfigMap %s of its own namespace to %d and restart it",
 		who, found.epoch, strconv.Quote(found.since), own.hub, own.epoch, fenceEpoch, v1alpha1.FleetConfigMap, found.epoch+1)}
+}
+
+// otherShardError says which process uses the member.
+func otherShardError(own record, found *record) error {
+	return &Error{v1alpha1.ReasonOtherShard, fmt.Errorf("the controller of shard %q uses this member, and this one is of shard %q: nothing is done there", found.shard, own.shard)}
 }
 
 // isFenced says whether an error is that another hub leads the fleet on a member.
@@ -140,6 +153,20 @@ func fenceKey(spec v1alpha1.MemberClusterSpec, fleetID string) types.NamespacedN
 	return types.NamespacedName{Namespace: fenceNamespaceOf(&spec), Name: fencePrefix + hex.EncodeToString(sum[:])[:10]}
 }
 
+// EpochOn is the epoch of a fleet that a member has on record, and the UID of the hub that leads it there; 0 where it has
+// none. The reader is of the member itself.
+func EpochOn(ctx context.Context, member client.Reader, spec v1alpha1.MemberClusterSpec, fleetID string) (epoch int64, hub string, err error) {
+	var cm corev1.ConfigMap
+	if err := member.Get(ctx, fenceKey(spec, fleetID), &cm); err != nil {
+		return 0, "", client.IgnoreNotFound(err)
+	}
+	found, err := parseRecord(&cm)
+	if err != nil {
+		return 0, "", err
+	}
+	return found.epoch, found.hub, nil
+}
+
 func fenceNamespaceOf(spec *v1alpha1.MemberClusterSpec) string {
 	return cmp.Or(spec.Namespace, fenceNamespace)
 }
@@ -153,15 +180,21 @@ type fence struct {
 	held *sync.Map
 	// changed has room for one note that the record or the own epoch has changed.
 	changed chan struct{}
+	// shard is that of this process. takeOver says why it may not have a member that another shard of this hub has on record.
+	shard    string
+	takeOver func(ctx context.Context, name, uid string) error
 	// released says that the member is about to be taken out of the fleet, and its record is removed.
 	released atomic.Bool
 }
 
-func newFence(hub Hub, m *Member, held *sync.Map) *fence {
-	if hub == nil {
+func newFence(p *Provider, m *Member) *fence {
+	if p.hub == nil {
 		return nil
 	}
-	return &fence{hub: hub, member: m, key: fenceKey(m.Spec, hub.FleetID()), held: held, changed: make(chan struct{}, 1)}
+	return &fence{
+		hub: p.hub, member: m, key: fenceKey(m.Spec, p.hub.FleetID()), held: &p.held, changed: make(chan struct{}, 1),
+		shard: p.shard, takeOver: p.takeOver,
+	}
 }
 
 func (f *fence) isHeld() bool {
@@ -179,7 +212,7 @@ func (f *fence) epoch() int64 {
 	return f.hub.Epoch()
 }
 
-func (f *fence) own() record { return record{hub: f.hub.UID(), epoch: f.hub.Epoch()} }
+func (f *fence) own() record { return record{hub: f.hub.UID(), epoch: f.hub.Epoch(), shard: f.shard} }
 
 // check returns an error where the cache shows that this hub is fenced.
 func (f *fence) check(ctx context.Context) error {
@@ -194,10 +227,15 @@ func (f *fence) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if own := f.own(); decide(own, found, true) == claimFenced {
+	own := f.own()
+	switch decide(own, found, true) {
+	case claimFenced:
 		return fencedError(own, found)
+	case claimOtherShard:
+		return otherShardError(own, found)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // cached is the record's ConfigMap as the cache has it, or nil.
@@ -271,12 +309,25 @@ func (f *fence) accept(ctx context.Context, have *corev1.ConfigMap) (own record,
 			return own, false, &Error{v1alpha1.ReasonUnreachable, fmt.Errorf("the member is of epoch %d of this fleet, which the hub could not note: %w", found.epoch, err)}
 		}
 		own.epoch = found.epoch
+		if found.shard != own.shard {
+			return own, false, f.mayTakeOver(ctx)
+		}
 		return own, f.marked(have), nil
+	case claimOtherShard:
+		return own, false, f.mayTakeOver(ctx)
 	case claimKeep:
 		return own, f.marked(have), nil
 	default:
 		return own, false, nil
 	}
+}
+
+// mayTakeOver says why this process may not have a member that is on record as another shard's; nil if it may.
+func (f *fence) mayTakeOver(ctx context.Context) error {
+	if f.takeOver == nil {
+		return nil
+	}
+	return f.takeOver(ctx, f.member.Name, f.member.UID)
 }
 
 // marked says whether a record bears what caches select on.
@@ -302,6 +353,9 @@ func (f *fence) write(ctx context.Context, own record, have *corev1.ConfigMap) e
 	if have == nil {
 		return f.member.Create(ctx, want)
 	}
+	if _, is := have.Data[fenceShard]; is {
+		want.Data[fenceShard] = own.shard // be it none
+	}
 	if !isAnother(own, have) {
 		want.Data[fenceSince] = have.Data[fenceSince] // its marks alone are put back
 	}
@@ -318,7 +372,7 @@ func (f *fence) write(ctx context.Context, own record, have *corev1.ConfigMap) e
 }
 
 func (f *fence) want(own record) *corev1.ConfigMap {
-	return &corev1.ConfigMap{
+	out := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: f.key.Namespace, Name: f.key.Name,
 			Labels:      map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
@@ -329,6 +383,10 @@ func (f *fence) want(own record) *corev1.ConfigMap {
 			fenceSince: f.member.line.now().UTC().Format(time.RFC3339),
 		},
 	}
+	if own.shard != "" {
+		out.Data[fenceShard] = own.shard
+	}
+	return out
 }
 
 // raced says whether somebody else has changed the record meanwhile.

@@ -17,18 +17,23 @@ func TestDecide(t *testing.T) {
 		held  bool
 		want  verdict
 	}{
-		"none":                                  {nil, false, claimCreate},
-		"none, after there was one":             {nil, true, claimCreate},
-		"this hub":                              {&record{hub: "this", epoch: 3}, false, claimKeep},
-		"this hub, as before":                   {&record{hub: "this", epoch: 3}, true, claimKeep},
-		"this hub, earlier":                     {&record{hub: "this", epoch: 2}, true, claimTakeover},
-		"this hub, later: restored":             {&record{hub: "this", epoch: 5}, false, claimAdopt},
-		"this hub, later, seen to be raised":    {&record{hub: "this", epoch: 5}, true, claimFenced},
-		"this hub, later than people count":     {&record{hub: "this", epoch: 3 + maxRaise + 1}, false, claimFenced},
-		"another hub, earlier":                  {&record{hub: "other", epoch: 2}, false, claimTakeover},
-		"another hub, in the same epoch":        {&record{hub: "other", epoch: 3}, false, claimFenced},
-		"another hub, later":                    {&record{hub: "other", epoch: 4}, false, claimFenced},
-		"another hub, that has taken this over": {&record{hub: "other", epoch: 4}, true, claimFenced},
+		"none":                                    {nil, false, claimCreate},
+		"none, after there was one":               {nil, true, claimCreate},
+		"this hub":                                {&record{hub: "this", epoch: 3}, false, claimKeep},
+		"this hub, as before":                     {&record{hub: "this", epoch: 3}, true, claimKeep},
+		"this hub, earlier":                       {&record{hub: "this", epoch: 2}, true, claimTakeover},
+		"this hub, later: restored":               {&record{hub: "this", epoch: 5}, false, claimAdopt},
+		"this hub, later, seen to be raised":      {&record{hub: "this", epoch: 5}, true, claimFenced},
+		"this hub, later than people count":       {&record{hub: "this", epoch: 3 + maxRaise + 1}, false, claimFenced},
+		"another hub, earlier":                    {&record{hub: "other", epoch: 2}, false, claimTakeover},
+		"another hub, in the same epoch":          {&record{hub: "other", epoch: 3}, false, claimFenced},
+		"another hub, later":                      {&record{hub: "other", epoch: 4}, false, claimFenced},
+		"another hub, that has taken this over":   {&record{hub: "other", epoch: 4}, true, claimFenced},
+		"another shard":                           {&record{hub: "this", epoch: 3, shard: "west"}, false, claimOtherShard},
+		"another shard, that has taken this over": {&record{hub: "this", epoch: 3, shard: "west"}, true, claimOtherShard},
+		"another shard, earlier":                  {&record{hub: "this", epoch: 2, shard: "west"}, false, claimOtherShard},
+		"another shard, later":                    {&record{hub: "this", epoch: 5, shard: "west"}, false, claimAdopt},
+		"another shard of an earlier hub":         {&record{hub: "other", epoch: 2, shard: "west"}, false, claimTakeover},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := decide(own, c.found, c.held); got != c.want {
@@ -44,6 +49,7 @@ func TestParseRecord(t *testing.T) {
 		want *record // nil for an error
 	}{
 		"a record":          {map[string]string{"hub": "h", "epoch": "2", "since": "t"}, &record{hub: "h", epoch: 2, since: "t"}},
+		"of a shard":        {map[string]string{"hub": "h", "epoch": "2", "shard": "west"}, &record{hub: "h", epoch: 2, shard: "west"}},
 		"no time":           {map[string]string{"hub": "h", "epoch": "1"}, &record{hub: "h", epoch: 1}},
 		"nothing":           {nil, nil},
 		"no hub":            {map[string]string{"epoch": "2"}, nil},
@@ -75,7 +81,7 @@ func TestRecordsOfFleetsAreApart(t *testing.T) {
 
 func TestFencedErrorSaysWhoAndWhatToDo(t *testing.T) {
 	own := record{hub: "this", epoch: 1}
-	for name, found := range map[string]record{"another": {"other", 7, "noon"}, "a copy": {"this", 7, "noon"}} {
+	for name, found := range map[string]record{"another": {hub: "other", epoch: 7, since: "noon"}, "a copy": {hub: "this", epoch: 7, since: "noon"}} {
 		err := fencedError(own, &found)
 		for _, want := range []string{"epoch 7", `"noon"`, "UID this", "minifleet-fleet", "to 8", "stop this hub"} {
 			if !strings.Contains(err.Error(), want) {
@@ -89,7 +95,7 @@ func TestFencedErrorSaysWhoAndWhatToDo(t *testing.T) {
 }
 
 func TestNoHubNoFence(t *testing.T) {
-	f := newFence(nil, nil, nil)
+	f := newFence(&Provider{}, nil)
 	f.note()
 	if err := f.check(t.Context()); err != nil || f.changes() != nil || f.epoch() != 0 {
 		t.Errorf("%v", err)

@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -15,14 +16,17 @@ type frames struct {
 	line     *line
 	asked    string
 	protobuf bool
+	life     *lifetime
+	// request is the context of what was asked, which ends when the answer is closed.
+	request context.Context //nolint:containedctx // for as long as its answer is read
 
 	frame []byte // of the event that is read
 	next  int    // in frame
 	err   error  // after the frame
 }
 
-func newFrames(body io.ReadCloser, l *line, asked string, protobuf bool) *frames {
-	return &frames{body: body, in: bufio.NewReader(body), line: l, asked: asked, protobuf: protobuf}
+func newFrames(request context.Context, body io.ReadCloser, l *line, asked string, protobuf bool) *frames {
+	return &frames{request: request, body: body, in: bufio.NewReaderSize(body, readAhead), line: l, asked: asked, protobuf: protobuf, life: l.newLifetime(body.Close)}
 }
 
 // Read implements io.Reader.
@@ -39,10 +43,19 @@ func (f *frames) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer.
-func (f *frames) Close() error { return f.body.Close() }
+func (f *frames) Close() error {
+	f.life.stop()
+	return f.body.Close()
+}
 
-// keptFrame is the size up to which the memory of a frame is used again, in bytes.
-const keptFrame = 64 << 10
+const (
+	// readAhead is how much is read of a watch at once at least, keptFrame the size up to which the memory of a frame is
+	// used again, and chunkSize what is read of a frame at once at most, in bytes. A member at rest keeps the first two for
+	// each watch.
+	readAhead = 512
+	keptFrame = 4 << 10
+	chunkSize = 64 << 10
+)
 
 // receive reads the next event.
 func (f *frames) receive() {
@@ -55,6 +68,15 @@ func (f *frames) receive() {
 		values, f.err = f.receiveProtobuf()
 	} else {
 		values, f.err = f.receiveJSON()
+	}
+	switch {
+	case f.err != nil && f.life.over.Load():
+		f.frame, f.err = nil, io.EOF // as if the member had ended it
+	case f.err == nil:
+		f.life.brought()
+		if pace(f.request) != nil {
+			f.frame, f.err = nil, io.EOF // nobody reads it any more
+		}
 	}
 	switch {
 	case errors.Is(f.err, errTooLarge):
@@ -77,7 +99,7 @@ func (f *frames) receiveProtobuf() (values int, err error) {
 		return 0, errTooLarge
 	}
 	// Memory grows with what comes, not with what is announced.
-	chunk := make([]byte, min(length, keptFrame))
+	chunk := make([]byte, min(length, chunkSize))
 	for length > 0 {
 		n, err := f.in.Read(chunk[:min(length, int64(len(chunk)))])
 		f.frame, length = append(f.frame, chunk[:n]...), length-int64(n)

@@ -2,7 +2,9 @@ package clusters
 
 import (
 	"path"
+	"sync"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -98,9 +100,12 @@ func resourceOf(gvk schema.GroupVersionKind) string {
 }
 
 // restMapper knows the few kinds that are used on members, so that no discovery is needed, which a sick
-// member answers slowly.
-func restMapper() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, batchv1.SchemeGroupVersion})
+// member answers slowly. It is the same for all members.
+var restMapper = sync.OnceValue(newRESTMapper)
+
+func newRESTMapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, batchv1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion})
+	m.Add(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectRulesReview"), meta.RESTScopeRoot)
 	for _, k := range owned {
 		m.Add(k.gvk, meta.RESTScopeNamespace)
 		// The cache of a single namespace asks about lists, too.

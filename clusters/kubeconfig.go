@@ -17,6 +17,17 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
 
+// userAgent is how MiniFleet calls itself.
+const userAgent = "minifleet"
+
+// UserAgent is how the controller of a shard calls itself, on the hub and on members; an audit log tells them apart.
+func UserAgent(shard string) string {
+	if shard == "" {
+		return userAgent
+	}
+	return userAgent + "/" + shard
+}
+
 // RESTConfig turns the kubeconfig of a member into a client configuration. Only what is embedded in the
 // kubeconfig is used: whatever would run a program, read a file of the hub's, send credentials in the
 // clear, trust an unknown server, go through a proxy of the member's choice or act as somebody else is refused. The error is an *Error with reason KubeconfigInvalid or
@@ -31,7 +42,7 @@ func RESTConfig(kubeconfig []byte) (*rest.Config, error) {
 	if err != nil {
 		return nil, &Error{Reason: v1alpha1.ReasonKubeconfigInvalid, Err: err}
 	}
-	if err := errors.Join(refuseCluster(cluster), refuseUser(user)); err != nil {
+	if err := errors.Join(CheckCluster(cluster), refuseUser(user)); err != nil {
 		return nil, &Error{Reason: v1alpha1.ReasonKubeconfigRefused, Err: err}
 	}
 	rc, err := clientcmd.NewDefaultClientConfig(*cfg, &clientcmd.ConfigOverrides{}).ClientConfig()
@@ -41,7 +52,7 @@ func RESTConfig(kubeconfig []byte) (*rest.Config, error) {
 	}
 	// The server's own priority and fairness is the limit, not a client-side one.
 	rc.QPS = -1
-	rc.UserAgent = "minifleet"
+	rc.UserAgent = userAgent
 	return rc, nil
 }
 
@@ -55,10 +66,14 @@ func Address(kubeconfig []byte) (server, ca string) {
 		return "", ""
 	}
 	cluster, _, err := current(cfg)
-	if err != nil || refuseCluster(cluster) != nil {
+	if err != nil || CheckCluster(cluster) != nil {
 		return "", ""
 	}
-	u, err := url.Parse(cluster.Server)
+	return addressOf(cluster.Server, cluster.CertificateAuthorityData)
+}
+
+func addressOf(server string, cas []byte) (address, ca string) {
+	u, err := url.Parse(server)
 	if err != nil {
 		return "", ""
 	}
@@ -66,7 +81,7 @@ func Address(kubeconfig []byte) (server, ca string) {
 	if u.Port() == "" {
 		host += ":443"
 	}
-	return "https://" + host + strings.TrimRight(u.Path, "/"), hashOfCAs(cluster.CertificateAuthorityData)
+	return "https://" + host + strings.TrimRight(u.Path, "/"), hashOfCAs(cas)
 }
 
 func hashOfCAs(data []byte) string {
@@ -102,7 +117,9 @@ func current(cfg *clientcmdapi.Config) (*clientcmdapi.Cluster, *clientcmdapi.Aut
 	return cluster, user, nil
 }
 
-func refuseCluster(c *clientcmdapi.Cluster) error {
+// CheckCluster refuses what is said of a cluster if it would send credentials in the clear, trust an unknown server, read a
+// file of the hub's or go through a proxy of the member's choice.
+func CheckCluster(c *clientcmdapi.Cluster) error {
 	var errs []error
 	if u, err := url.Parse(c.Server); err != nil || u.Scheme != "https" || u.Host == "" {
 		errs = append(errs, errors.New("cluster.server must be an https:// URL"))

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -51,17 +52,24 @@ type Member struct {
 	UID, Version string
 
 	session  context.Context //nolint:containedctx // it ends when the member is no longer connected; nil in tests
+	cached   context.Context //nolint:containedctx // the caches end with it; nil until they are made
 	line     *line
 	http     *http.Client
 	verified atomic.Int64 // the number of dials after which the identity was last checked
-	capacity *capacity
-	meter    *meter
-	// credentials are MiniFleet's own there.
+	// verifying has one answer do for all who ask for it at once.
+	verifying singleflight.Group
+	capacity  *capacity
+	meter     *meter
+	// credentials are MiniFleet's own there, besides those that a plugin has issued.
 	credentials [][]byte
+	issued      *issued
 	fence       *fence   // nil where the provider has no Hub
 	locks       sync.Map // a *sync.Mutex for each name that was ever given to Lock
 	// permitted are the times at which namespaces were found to be permitted, by the hub's and the member's.
 	permitted sync.Map
+
+	indexers                    indexers
+	jobsByOwner, recordsByOwner byOwner
 }
 
 func newMember(name string, spec v1alpha1.MemberClusterSpec, cfg *rest.Config, l *line) (*Member, error) {
@@ -81,10 +89,11 @@ func newMember(name string, spec v1alpha1.MemberClusterSpec, cfg *rest.Config, l
 		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return restMapper(), nil }
 		o.Cache = cache.Options{
 			DefaultLabelSelector:        ours,
-			DefaultTransform:            cache.TransformStripManagedFields(),
 			ReaderFailOnMissingInformer: true,
 			NewInformer: func(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, by toolscache.Indexers) toolscache.SharedIndexInformer {
-				return toolscache.NewSharedIndexInformer(m.meter.owned(typeOf(obj), lw), obj, resync, by)
+				i := newInformer(m.cached, m.Name, m.meter.owned(typeOf(obj)), lw, obj, resync, by)
+				m.indexers.add(obj, i.GetIndexer())
+				return i
 			},
 		}
 		confine(&o.Cache, &spec)
@@ -139,10 +148,27 @@ func (m *Member) Verify(ctx context.Context) error {
 }
 
 func (m *Member) verifyIdentity(ctx context.Context) error {
-	dials := m.line.dials.Load()
-	if m.verified.Load() == dials && dials > 0 {
-		return nil
+	// What others have asked may be older than the connection that is meant here. What is asked after that is answered is not.
+	for range 2 {
+		if m.isVerified() {
+			return nil
+		}
+		answer := m.verifying.DoChan("", func() (any, error) { return nil, m.readIdentity(context.WithoutCancel(ctx)) })
+		select {
+		case result := <-answer:
+			if result.Err != nil {
+				return result.Err
+			}
+		case <-ctx.Done():
+			return connectionError(ctx.Err())
+		}
 	}
+	return nil
+}
+
+// readIdentity asks the member who it is.
+func (m *Member) readIdentity(ctx context.Context) error {
+	dials := m.line.dials.Load()
 	uid, err := m.identify(ctx)
 	if err != nil {
 		return connectionError(err)
@@ -151,8 +177,17 @@ func (m *Member) verifyIdentity(ctx context.Context) error {
 		m.line.doubt()
 		return wrongCluster(m.UID, uid)
 	}
+	if dials == 0 && m.line.dials.Load() == 1 {
+		dials = 1 // made for this very question, and there is no other that may have answered it
+	}
 	m.verified.Store(dials)
 	return nil
+}
+
+// isVerified says whether there was no new connection since the identity was last checked.
+func (m *Member) isVerified() bool {
+	dials := m.line.dials.Load()
+	return dials > 0 && m.verified.Load() == dials
 }
 
 func wrongCluster(want, got string) *Error {
@@ -184,6 +219,7 @@ func (m *Member) mayCreateNamespaces() bool {
 // engage fills the caches. The informers are made before the caches start, so that those who watch them
 // later never wait for this member.
 func (m *Member) engage(ctx context.Context, timeout time.Duration) error {
+	m.cached = ctx
 	filled := make([]func() bool, len(owned))
 	for i, k := range owned {
 		informer, err := m.GetCache().GetInformer(ctx, k.object(), cache.BlockUntilSynced(false))

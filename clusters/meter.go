@@ -66,37 +66,49 @@ type account struct {
 type reduce func(runtime.Object) (kept runtime.Object, size int64)
 
 // owned is for a kind that MiniFleet owns, observed for one that it does not.
-func (m *meter) owned(kind string, lw toolscache.ListerWatcher) *toolscache.ListWatch {
-	return m.bound(kind, lw, reduceOwned, 1, m.ownedPage)
+func (m *meter) owned(kind string) *account { return m.account(kind, reduceOwned, 1, m.ownedPage) }
+
+func (m *meter) observed(kind string, reduce reduce) *account {
+	return m.account(kind, reduce, observedEvents, m.observedPage)
 }
 
-func (m *meter) observed(kind string, lw toolscache.ListerWatcher, reduce reduce) *toolscache.ListWatch {
-	return m.bound(kind, lw, reduce, observedEvents, m.observedPage)
-}
-
-// bound is lw with what it gives counted. Lists are read in pages, since a whole one may be too large for one answer, and
-// are always of the present: those of an earlier time API servers do not divide.
-func (m *meter) bound(kind string, lw toolscache.ListerWatcher, reduce reduce, events int, page chan struct{}) *toolscache.ListWatch {
-	in, limits := toolscache.ToListerWatcherWithContext(lw), &m.line.limits
-	a := &account{
+func (m *meter) account(kind string, reduce reduce, events int, page chan struct{}) *account {
+	limits := &m.line.limits
+	return &account{
 		meter: m, kind: kind, reduce: reduce, page: page, held: contents{sizes: map[uint64]int64{}},
 		events: rate.NewLimiter(rate.Limit(limits.Events*events), limits.Burst*events),
 	}
+}
+
+// listWatch is lw for a reflector that writes to a store of the account. Lists are read in pages, since a whole one may be
+// too large for one answer, and are always of the present: those of an earlier time API servers do not divide. Of a watch
+// the line takes each event at the account's pace.
+func (a *account) listWatch(lw toolscache.ListerWatcher) *toolscache.ListWatch {
+	in := toolscache.ToListerWatcherWithContext(lw)
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return a.list(ctx, in, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watchapi.Interface, error) {
-			w, err := in.WatchWithContext(ctx, o)
-			if err != nil {
-				return nil, err
-			}
-			if ptr.Deref(o.SendInitialEvents, false) {
+			o.TimeoutSeconds = ptr.To(int64(around(watchTimeout, watchSpread).Seconds()))
+			w, err := in.WatchWithContext(context.WithValue(ctx, accountKey{}, a), o)
+			if err == nil && ptr.Deref(o.SendInitialEvents, false) {
 				a.replace(contents{sizes: map[uint64]int64{}})
 			}
-			return watched(ctx, w, a.take), nil
+			return w, err
 		},
 	}
+}
+
+// accountKey is for the account that the events of a request's answer are on, in its context.
+type accountKey struct{}
+
+// pace waits until another event may be taken of the answer to a request with this context.
+func pace(ctx context.Context) error {
+	if a, ok := ctx.Value(accountKey{}).(*account); ok {
+		return a.events.Wait(ctx)
+	}
+	return nil
 }
 
 func (a *account) asked() string { return "LIST and WATCH " + a.kind }
@@ -200,34 +212,101 @@ func (a *account) replace(c contents) {
 	a.held = c
 }
 
-// take counts an event of a watch, and says whether the cache is to have it.
-func (a *account) take(ctx context.Context, e watchapi.Event) bool {
-	if a.events.Wait(ctx) != nil {
-		return false
+// keep returns what is kept of an object that has come, and its size. It is not ok for what no API server sends.
+func (a *account) keep(obj any) (kept any, size int64, ok bool) {
+	o, isObject := obj.(runtime.Object)
+	if !isObject || a.checkNames(o) != nil {
+		return obj, 0, false
 	}
-	switch e.Type {
-	case watchapi.Added, watchapi.Modified, watchapi.Deleted:
-	default:
-		return true
-	}
-	if a.checkNames(e.Object) != nil {
-		return false
-	}
-	_, size := a.reduce(e.Object)
-	a.mu.Lock()
-	before, key := a.held.sum, a.key(e.Object)
-	if e.Type == watchapi.Deleted {
-		a.held.remove(key)
-	} else {
-		a.held.put(key, size)
-	}
-	a.total += a.held.sum - before
-	c := a.held
-	a.mu.Unlock()
-	return a.check(&c, len(c.sizes)) == nil
+	kept, size = a.reduce(o)
+	return kept, size, true
 }
 
-func (a *account) key(obj runtime.Object) uint64 {
+// take counts an object that has come, and returns what is kept of it, and whether the cache is to have it.
+func (a *account) take(obj any) (kept any, ok bool) {
+	kept, size, ok := a.keep(obj)
+	return kept, ok && a.count(func(c *contents) { c.put(a.key(obj), size) })
+}
+
+// count changes what the account says that its cache holds, and says whether it may hold that.
+func (a *account) count(change func(*contents)) bool {
+	a.mu.Lock()
+	before := a.held.sum
+	change(&a.held)
+	a.total += a.held.sum - before
+	c := a.held
+	objects := len(c.sizes)
+	a.mu.Unlock()
+	return a.check(&c, objects) == nil
+}
+
+// prune forgets what a list does not have that was put together from events: of what was deleted meanwhile nobody was told.
+func (a *account) prune(list []any) {
+	a.count(func(c *contents) {
+		if len(list) == len(c.sizes) {
+			return
+		}
+		kept := contents{sizes: map[uint64]int64{}}
+		for _, obj := range list {
+			kept.put(a.key(obj), c.sizes[a.key(obj)])
+		}
+		*c = kept
+	})
+}
+
+// store counts what a reflector writes, and hands on what is kept of it. It returns no errors of its own: reflectors would
+// print them with the object.
+func (a *account) store(into toolscache.ReflectorStore) toolscache.TransformingStore {
+	return counted{a, into}
+}
+
+type counted struct {
+	*account
+	into toolscache.ReflectorStore
+}
+
+// Transformer implements toolscache.TransformingStore: it is given each object of a list that comes as events, which are
+// put together before they are written.
+func (c counted) Transformer() toolscache.TransformFunc {
+	return func(obj any) (any, error) {
+		kept, _ := c.take(obj) // one beyond a limit has ended the connection
+		return kept, nil
+	}
+}
+
+// Add implements toolscache.ReflectorStore.
+func (c counted) Add(obj any) error { return c.put(obj, c.into.Add) }
+
+// Update implements toolscache.ReflectorStore.
+func (c counted) Update(obj any) error { return c.put(obj, c.into.Update) }
+
+func (c counted) put(obj any, write func(any) error) error {
+	if kept, ok := c.take(obj); ok {
+		return write(kept)
+	}
+	return nil
+}
+
+// Delete implements toolscache.ReflectorStore.
+func (c counted) Delete(obj any) error {
+	kept, _, ok := c.keep(obj)
+	if !ok {
+		return nil
+	}
+	c.count(func(held *contents) { held.remove(c.key(obj)) })
+	return c.into.Delete(kept)
+}
+
+// Replace implements toolscache.ReflectorStore.
+func (c counted) Replace(list []any, version string) error {
+	c.prune(list)
+	return c.into.Replace(list, version)
+}
+
+// Resync implements toolscache.ReflectorStore.
+func (c counted) Resync() error { return c.into.Resync() }
+
+func (a *account) key(obj any) uint64 {
 	var h maphash.Hash
 	h.SetSeed(a.seed)
 	if o, err := meta.Accessor(obj); err == nil {
@@ -329,42 +408,4 @@ func besideAll(v reflect.Value) int64 {
 		size += beside(v.Index(i))
 	}
 	return size
-}
-
-// watched gives the events of w that are taken.
-func watched(ctx context.Context, w watchapi.Interface, take func(context.Context, watchapi.Event) bool) watchapi.Interface {
-	ctx, cancel := context.WithCancel(ctx)
-	out := &watch{in: w, out: make(chan watchapi.Event), cancel: cancel}
-	go out.run(ctx, take)
-	return out
-}
-
-type watch struct {
-	in     watchapi.Interface
-	out    chan watchapi.Event
-	cancel context.CancelFunc
-}
-
-// Stop implements watch.Interface.
-func (w *watch) Stop() {
-	w.cancel()
-	w.in.Stop()
-}
-
-// ResultChan implements watch.Interface.
-func (w *watch) ResultChan() <-chan watchapi.Event { return w.out }
-
-func (w *watch) run(ctx context.Context, take func(context.Context, watchapi.Event) bool) {
-	defer close(w.out)
-	defer w.Stop()
-	for e := range w.in.ResultChan() {
-		if !take(ctx, e) {
-			return
-		}
-		select {
-		case w.out <- e:
-		case <-ctx.Done():
-			return
-		}
-	}
 }

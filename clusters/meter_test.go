@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	watchapi "k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -65,7 +68,7 @@ func newTestMeter() *meter { return newMeter(newLine(time.Now, smallLimits())) }
 
 func TestListsAreReadInPages(t *testing.T) {
 	m, server := newTestMeter(), &pages{count: 3, objects: 10, size: 10}
-	lw := m.owned("ConfigMap", server.listWatch())
+	lw := m.owned("ConfigMap").listWatch(server.listWatch())
 	got, err := lw.ListWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "0", Limit: 500})
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +105,7 @@ func TestListsBeyondALimitQuarantine(t *testing.T) {
 	} {
 		m := newTestMeter()
 		m.total = c.before
-		_, err := m.owned("ConfigMap", c.server.listWatch()).ListWithContext(t.Context(), metav1.ListOptions{})
+		_, err := m.owned("ConfigMap").listWatch(c.server.listWatch()).ListWithContext(t.Context(), metav1.ListOptions{})
 		if q := m.line.quarantine.Load(); !isQuarantined(err) || q.Limit != c.limit || q.Asked != "LIST and WATCH ConfigMap" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -111,6 +114,15 @@ func TestListsBeyondALimitQuarantine(t *testing.T) {
 		}
 	}
 }
+
+// writes counts what is written to it.
+type writes struct{ n int }
+
+func (w *writes) Add(any) error               { w.n++; return nil }
+func (w *writes) Update(any) error            { w.n++; return nil }
+func (w *writes) Delete(any) error            { w.n++; return nil }
+func (w *writes) Replace([]any, string) error { return nil }
+func (w *writes) Resync() error               { return nil }
 
 func TestWatchesBeyondALimitQuarantine(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -141,92 +153,125 @@ func TestWatchesBeyondALimitQuarantine(t *testing.T) {
 		}, limitCached, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, server := newTestMeter(), &pages{}
-			w, err := m.owned("ConfigMap", server.listWatch()).WatchWithContext(t.Context(), metav1.ListOptions{SendInitialEvents: ptr.To(true)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.events(func(kind watchapi.EventType, obj *corev1.ConfigMap) { server.watch.Action(kind, obj) })
-			server.watch.Action(watchapi.Bookmark, sizedMap(0, 0))
-			taken := 0
-			for e := range w.ResultChan() {
-				if e.Type == watchapi.Bookmark {
-					w.Stop()
-					break
+			m, taken := newTestMeter(), &writes{}
+			store := m.owned("ConfigMap").store(taken)
+			c.events(func(kind watchapi.EventType, obj *corev1.ConfigMap) {
+				write := map[watchapi.EventType]func(any) error{watchapi.Added: store.Add, watchapi.Modified: store.Update, watchapi.Deleted: store.Delete}[kind]
+				if err := write(obj); err != nil {
+					t.Error(err) // would be printed with the object
 				}
-				taken++
-			}
+				if obj.ManagedFields != nil && kind != watchapi.Deleted && m.line.quarantine.Load() == nil {
+					t.Error("it is kept who has managed the object")
+				}
+			})
 			limit := ""
 			if q := m.line.quarantine.Load(); q != nil {
 				limit = q.Limit
 			}
-			if taken != c.taken || limit != c.limit {
-				t.Errorf("%d events taken, beyond %q", taken, limit)
+			if taken.n < c.taken || taken.n > c.taken && c.limit == "" || limit != c.limit {
+				t.Errorf("%d events taken, beyond %q", taken.n, limit)
 			}
 		})
 	}
 }
 
-// A member that floods its watches is taken events of at its pace, and has no more of the hub.
-func TestEventsHaveToWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limits := smallLimits()
-		limits.Events, limits.Burst = 10, 20
-		for name, c := range map[string]struct {
-			of   func(*meter, toolscache.ListerWatcher) *toolscache.ListWatch
-			most time.Duration
-		}{
-			"owned": {func(m *meter, lw toolscache.ListerWatcher) *toolscache.ListWatch { return m.owned("ConfigMap", lw) }, 8 * time.Second},
-			"observed": {func(m *meter, lw toolscache.ListerWatcher) *toolscache.ListWatch {
-				return m.observed("Node", lw, reduceNode)
-			}, 0},
-		} {
-			server := &pages{}
-			w := must(c.of(newMeter(newLine(time.Now, limits)), server.listWatch()).WatchWithContext(t.Context(), metav1.ListOptions{}))
-			for range 100 {
-				server.watch.Modify(sizedMap(1, 1))
-			}
-			began := time.Now()
-			for range 100 {
-				<-w.ResultChan()
-			}
-			if took := time.Since(began).Round(time.Second); took != c.most {
-				t.Errorf("%s: %v", name, took)
-			}
-			w.Stop()
+// Objects that come as events of a list are counted before the list is put together, and what was deleted meanwhile is
+// no longer once it is.
+func TestListsThatComeAsEvents(t *testing.T) {
+	m := newTestMeter()
+	a := m.owned("ConfigMap")
+	store := a.store(&writes{})
+	var list []any
+	for i := range 10 {
+		list = append(list, must(store.Transformer()(sizedMap(i, 1000))))
+	}
+	all := m.total
+	if all < 10_000 || list[0].(*corev1.ConfigMap).ManagedFields != nil {
+		t.Errorf("%d bytes, %+v", all, list[0])
+	}
+	if err := store.Replace(list[:5], "7"); err != nil || m.total != all/2 {
+		t.Errorf("%d bytes of %d, %v", m.total, all, err)
+	}
+	for i := range 200 {
+		if _, err := store.Transformer()(sizedMap(i, 1)); err != nil {
+			t.Fatal(err) // would be printed with the object
 		}
-	})
+	}
+	if q := m.line.quarantine.Load(); q == nil || q.Limit != limitObjects {
+		t.Errorf("%+v", q)
+	}
+}
+
+// A member that floods its watches is taken events of at its pace, whatever these are, and has no more of the hub.
+func TestEventsHaveToWait(t *testing.T) {
+	limits := smallLimits()
+	limits.Events, limits.Burst = 10, 20
+	for name, c := range map[string]struct {
+		of   func(*meter) *account
+		most time.Duration
+	}{
+		"owned":    {func(m *meter) *account { return m.owned("ConfigMap") }, 8 * time.Second},
+		"observed": {func(m *meter) *account { return m.observed("Node", reduceNode) }, 0},
+	} {
+		for _, event := range []string{`{"type":"MODIFIED"}`, `{"type":"BOOKMARK"}`, `{"type":"NONSENSE"}`} {
+			t.Run(name+" "+event, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := newLine(time.Now, limits)
+					body := io.NopCloser(strings.NewReader(strings.Repeat(event, 100)))
+					w := newFrames(context.WithValue(t.Context(), accountKey{}, c.of(newMeter(l))), body, l, "WATCH", false)
+					began := time.Now()
+					n, err := io.Copy(io.Discard, w)
+					if took := time.Since(began).Round(time.Second); took != c.most || n != int64(100*len(event)) || err != nil {
+						t.Errorf("%d bytes in %v, %v", n, took, err)
+					}
+					_ = w.Close()
+				})
+			})
+		}
+	}
 }
 
 // What a member has nodes and pods for does not keep its Jobs from being listed.
 func TestListsOfOwnedKindsWaitForNoOthers(t *testing.T) {
 	m := newTestMeter()
 	m.observedPage <- struct{}{} // a list of nodes that hangs
-	if _, err := m.owned("ConfigMap", (&pages{count: 1, objects: 1}).listWatch()).ListWithContext(t.Context(), metav1.ListOptions{}); err != nil {
+	if _, err := m.owned("ConfigMap").listWatch((&pages{count: 1, objects: 1}).listWatch()).ListWithContext(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := m.observed("Pod", (&pages{count: 1, objects: 1}).listWatch(), reducePod).ListWithContext(ctx, metav1.ListOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := m.observed("Pod", reducePod).listWatch((&pages{count: 1, objects: 1}).listWatch()).ListWithContext(ctx, metav1.ListOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a second list of what is observed: %v", err)
 	}
 }
 
 // A watch that nobody reads any more ends, whatever the member sends.
 func TestWatchEndsWithItsReader(t *testing.T) {
-	server := &pages{}
-	w, err := newTestMeter().owned("ConfigMap", server.listWatch()).WatchWithContext(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.watch.Add(sizedMap(1, 1))
-	server.watch.Add(sizedMap(2, 1))
-	w.Stop()
-	for range w.ResultChan() { // until it is closed
-	}
-	if !server.watch.IsStopped() {
-		t.Error("the member is still watched")
-	}
+	forHTTP(t, func(t *testing.T, http2 bool) {
+		ended := make(chan struct{})
+		h := newHostile(t, http2, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			forever(w, `{"type":"MODIFIED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}}`)
+			close(ended)
+		})
+		limits := smallLimits()
+		limits.Events, limits.Burst = 1, 2
+		m := h.member(t, limits)
+		core, err := m.coreClient()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lw := m.meter.owned("ConfigMap").listWatch(toolscache.NewListWatchFromClient(core, "configmaps", "", fields.Everything()))
+		w, err := lw.WatchWithContext(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-w.ResultChan() // the next but one has to wait
+		w.Stop()
+		for range w.ResultChan() { // until it is closed
+		}
+		<-ended
+	})
 }
 
 // What is taken off a pod or a node is not kept of it anyway.

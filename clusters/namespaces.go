@@ -80,13 +80,10 @@ func (m *Member) trusts(ctx context.Context, origin fleet.Origin, namespace stri
 
 // jobsIn are the namespaces, sorted, in which the cache shows a Job of an origin.
 func (m *Member) jobsIn(ctx context.Context, origin fleet.Origin, name string) []string {
-	var jobs batchv1.JobList
-	if err := m.GetClient().List(ctx, &jobs, client.MatchingFields{ownerIndex: origin.Owner}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // there is no index in tests without caches
-	}
 	var out []string
-	for i := range jobs.Items {
-		if job := &jobs.Items[i]; job.Name == name && origin.Owns(job) {
+	jobs, _ := m.jobsOf(ctx, origin.Owner)
+	for _, job := range jobs {
+		if job.Name == name && origin.Owns(job) {
 			out = append(out, job.Namespace)
 		}
 	}
@@ -120,13 +117,9 @@ func (m *Member) PlacesOf(ctx context.Context, origin fleet.Origin, name string)
 
 // records are the records of an origin that the cache shows, in whatever namespace. They are not to be changed.
 func (m *Member) records(ctx context.Context, origin fleet.Origin) []*corev1.ConfigMap {
-	var list corev1.ConfigMapList
-	if err := m.GetClient().List(ctx, &list, client.MatchingFields{ownerIndex: origin.Owner}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // there is no index in tests without caches
-	}
 	var out []*corev1.ConfigMap
-	for i := range list.Items {
-		if cm := &list.Items[i]; origin.Owns(cm) {
+	for _, cm := range m.recordsOf(ctx, origin.Owner) {
+		if origin.Owns(cm) {
 			out = append(out, cm)
 		}
 	}

@@ -166,7 +166,7 @@ func TestPodLogEnds(t *testing.T) {
 				if err == nil {
 					t.Error("it has ended like a log that is complete")
 				}
-			case <-time.After(5 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("it goes on")
 			}
 			if m.line.doubted() {

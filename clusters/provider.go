@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters/credentialplugin"
 )
 
 // State is what is known of the connection to a member.
@@ -26,7 +27,7 @@ type State struct {
 	Reason, Message string
 	// UID and Version as they were last seen, empty before the first contact.
 	UID, Version string
-	// Server and CA are what the kubeconfig says (Address).
+	// Server and CA are what the kubeconfig or the ClusterProfile says (Address).
 	Server, CA string
 	// Since is when the attempt began that has engaged the member, or is to; of one that was lost, when it was
 	// engaged again.
@@ -42,12 +43,16 @@ type State struct {
 // Target says which cluster to connect to.
 type Target struct {
 	Spec v1alpha1.MemberClusterSpec
-	// Kubeconfig is the content of the member's Secret.
+	// Kubeconfig is the content of the member's Secret, where it has one.
 	Kubeconfig []byte
+	// Access is how else to reach the member; nil where there is a kubeconfig.
+	Access *Access
 	// ExpectedUID is the identity recorded at the first contact, or empty.
 	ExpectedUID string
 	// Quarantine is that of a member of which nothing is asked; nil for all others.
 	Quarantine *v1alpha1.Quarantine
+	// Rank says who is connected first where many are to be: members of a lower one. It is that of when the connection was made.
+	Rank int
 }
 
 // Provider connects members and hands the engaged ones to a multicluster manager.
@@ -60,7 +65,11 @@ type Provider struct {
 	limits    Limits
 	admit     func(ctx context.Context, name, uid string) error
 	hub       Hub
+	plugins   *credentialplugin.Runner
 	held      sync.Map // see fence
+	shard     string
+	takeOver  func(ctx context.Context, name, uid string) error
+	turns     *turns
 
 	ctx   context.Context
 	aware multicluster.Aware
@@ -86,7 +95,7 @@ var (
 // NewProvider makes a provider without members. The function changed is called, from any goroutine, with
 // the name of a member whose State has changed, and whether its Ready or Reason has; it must not block.
 func NewProvider(log logr.Logger, now func() time.Time, changed func(name string, reachability bool)) *Provider {
-	return &Provider{log: log, now: now, changed: changed, intervals: DefaultIntervals(), limits: DefaultLimits(), ready: make(chan struct{}), connections: map[string]*connection{}}
+	return &Provider{log: log, now: now, changed: changed, intervals: DefaultIntervals(), limits: DefaultLimits(), turns: newTurns(DefaultConnects), ready: make(chan struct{}), connections: map[string]*connection{}}
 }
 
 // SetIntervals replaces the default intervals. It is called before Start.
@@ -94,6 +103,9 @@ func (p *Provider) SetIntervals(i Intervals) { p.intervals = i }
 
 // SetLimits replaces the default limits. It is called before Start.
 func (p *Provider) SetLimits(l Limits) { p.limits = l }
+
+// SetConnects replaces how many members are connected at once; 0 is no bound. It is called before Start.
+func (p *Provider) SetConnects(most int) { p.turns = newTurns(most) }
 
 // SetAdmission has a function asked, from any goroutine, whether the member of a name may be the cluster with a UID, each
 // time before that is engaged. The error, an *Error, is why not. It is called before Start.
@@ -104,6 +116,16 @@ func (p *Provider) SetAdmission(admit func(ctx context.Context, name, uid string
 // SetHub has members record this hub, and fences it where they have recorded another. It is called before Start; without
 // it nothing is recorded, and nothing is fenced.
 func (p *Provider) SetHub(h Hub) { p.hub = h }
+
+// SetShard has members record that a shard of the hub uses them, empty for none. Where a member has another shard of this hub
+// on record, takeOver is asked, from any goroutine, whether the member of that name, which is the cluster with that UID, may be
+// used all the same; the error, an *Error, is why not. It is called before Start.
+func (p *Provider) SetShard(shard string, takeOver func(ctx context.Context, name, uid string) error) {
+	p.shard, p.takeOver = shard, takeOver
+}
+
+// SetPlugins runs the credential plugins of members that have an Access. It is called before Start.
+func (p *Provider) SetPlugins(r *credentialplugin.Runner) { p.plugins = r }
 
 // OnRoom has a function called, from any goroutine, with the name of a member whose Room has changed. It must
 // not block, and is set before Start.
@@ -188,8 +210,11 @@ func (p *Provider) Ensure(name string, target Target) {
 		}
 		defer c.stop()
 	}
-	cfg, err := RESTConfig(target.Kubeconfig)
+	cfg, err := target.restConfig()
 	c := newConnection(p, name, target, cfg, err, p.connections[name])
+	if c.before == nil && target.Quarantine == nil {
+		c.first = p.turns.request(target.Rank)
+	}
 	p.connections[name] = c
 	go c.run()
 }
@@ -225,7 +250,8 @@ func (p *Provider) reclaim() {
 func (c *connection) sameTarget(t Target) bool {
 	now := c.snapshot()
 	uid := c.target.ExpectedUID == t.ExpectedUID || now.UID == t.ExpectedUID
-	return uid && sameQuarantine(now.Quarantine, t.Quarantine) && string(c.target.Kubeconfig) == string(t.Kubeconfig) && reflect.DeepEqual(c.target.Spec, t.Spec)
+	return uid && sameQuarantine(now.Quarantine, t.Quarantine) && string(c.target.Kubeconfig) == string(t.Kubeconfig) &&
+		reflect.DeepEqual(c.target.Access, t.Access) && reflect.DeepEqual(c.target.Spec, t.Spec)
 }
 
 // sameQuarantine says whether two are the same, or both are none.

@@ -55,6 +55,9 @@ func (m *Member) SharedJob(ctx context.Context, key types.NamespacedName, origin
 	if key.Namespace == "" {
 		return nil // the hub's namespace has none here (KeyOf)
 	}
+	if jobs, ok := m.jobsOf(ctx, origin.Owner); ok && len(known)+len(jobs) == 0 {
+		return nil // none says that it is the origin's, and no other would be taken for that
+	}
 	var job batchv1.Job
 	err := m.GetClient().Get(ctx, key, &job, &client.GetOptions{UnsafeDisableDeepCopy: ptr.To(true)})
 	if own, err := ownJob(&job, err, origin, known); err == nil {

@@ -47,6 +47,8 @@ type line struct {
 
 	// heard is the time of the last answer, in Unix nanoseconds.
 	heard atomic.Int64
+	// confirmed is when the member last confirmed its rights (Member.confirm), in Unix nanoseconds.
+	confirmed atomic.Int64
 	// dials counts connections. A new one may lead to a different server.
 	dials atomic.Int64
 	// suspect has room for one note that something went wrong.
@@ -167,7 +169,8 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	parent := req.Context()
 	ctx, cancel := context.WithCancelCause(parent)
 	timer := time.AfterFunc(headerTimeout, func() { cancel(errHeaderTimeout) })
-	resp, err := o.next.RoundTrip(o.line.prepare(req.WithContext(ctx), how))
+	req = req.WithContext(ctx)
+	resp, err := o.next.RoundTrip(o.line.prepare(req, how))
 	timer.Stop()
 	if err != nil {
 		defer cancel(nil)

@@ -37,7 +37,7 @@ func newOtherHub(ctx context.Context) *otherHub {
 	config := hubKubeconfig + ".other"
 	Expect(os.WriteFile(config, basalt.Kubeconfig(), 0o600)).To(Succeed())
 	o := &otherHub{Client: clientOf(basalt), process: &lab.Process{
-		Name: "other-hub", Path: minifleet.Path, Args: slices.Clone(minifleet.Args), Env: minifleet.Env,
+		Name: "other-hub", Path: minifleet.Path, Args: slices.Concat(minifleet.Args, withoutReceiver), Env: minifleet.Env,
 		PidsDir: minifleet.PidsDir, LogsDir: minifleet.LogsDir,
 	}}
 	o.process.Args[slices.Index(o.process.Args, hubKubeconfig)] = config

@@ -288,7 +288,8 @@ var _ = Describe("A member that is deleted with deletionPolicy Orphan", func() {
 				Expect(job(ctx, cluster, w.name, name)).To(HaveField("DeletionTimestamp", BeNil()), "%s on %s", name, cluster)
 			}
 		}
-		Expect(w.line(ctx, "done")).To(Equal("True Succeeded Synced Healthy 2/2"))
+		// It may have been said meanwhile that the member cannot be reached.
+		Eventually(w.line).WithArguments(ctx, "done").Should(Equal("True Succeeded Synced Healthy 2/2"))
 	})
 
 	It("is told to stop a run that was given up meanwhile, when it is registered anew; a retry waits for that", func(ctx SpecContext) {

@@ -312,7 +312,7 @@ var _ = Describe("The policy for dangerous fields", func() {
 				documents = append(documents, document)
 			}
 		}
-		Expect(documents).To(HaveLen(2))
+		Expect(documents).To(HaveLen(4), "two policies, each with its binding")
 		rendered := strings.Join(documents, "\n---\n")
 		kubectl(rendered, "apply", "--server-side", "-f", "-")
 		DeferCleanup(func() { kubectl(rendered, "delete", "-f", "-") })

@@ -58,16 +58,19 @@ func rulesIn(ctx context.Context, cluster, account, namespace string) []string {
 
 // onHubEverywhere is what the manager may do in any namespace of the hub, and of what has none.
 var onHubEverywhere = []string{
+	"clusterroles [gitsources.minifleet.dev-v1alpha1-admin]: get",
 	"events.events.k8s.io: create patch",
 	"fleetminiclusters/finalizers: update",
 	"fleetminiclusters/status: update",
 	"fleetminiclusters: create delete get list update watch",
 	"gitsources/status: declare update",
-	"gitsources: get list watch",
+	"gitsources: get list update watch",
 	"memberclusters/finalizers: update",
 	"memberclusters/status: update",
 	"memberclusters: get list update watch",
 	"namespaces: get list watch",
+	"notifications/status: update",
+	"notifications: get list watch",
 	"placements: create delete get list update watch",
 	"servicecidrs: list",
 	"subjectaccessreviews: create",
@@ -136,7 +139,7 @@ var _ = Describe("The rights that are installed", func() {
 		w := newWorld(ctx)
 		restricted := w.name + "-restricted"
 		put(ctx, hub, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: restricted, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}})
-		for _, config := range []string{"config/default", "config/with-dashboard"} {
+		for _, config := range []string{"config/default", "config/with-dashboard", "config/with-receiver"} {
 			kubectl(rendered(config, "NetworkPolicy"), "apply", "--server-side", "--dry-run=server", "-f", "-")
 			var deployment appsv1.Deployment
 			Expect(yaml.Unmarshal([]byte(rendered(config, "Deployment")), &deployment)).To(Succeed())
@@ -199,6 +202,7 @@ var _ = Describe("The rights that are installed", func() {
 		Expect(status("forged")()).To(Equal(http.StatusUnauthorized))
 		_, body := get("https://"+address+"/metrics", collector)
 		Expect(body).To(ContainSubstring("controller_runtime_reconcile_total"))
+		Expect(body).To(ContainSubstring("\nminifleet_leader 1\n"))
 		_, body = get("http://"+address+"/metrics", collector)
 		Expect(body).NotTo(ContainSubstring("controller_runtime_reconcile_total"))
 	})

@@ -119,6 +119,7 @@ var _ = Describe("The API server", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stored.Object["spec"]).To(Equal(map[string]any{
 			"url": "https://git.example.org/fleet", "interval": "1m", "timeout": "60s", "prune": true,
+			"mode": "Apply", "deletionPolicy": "Orphan",
 		}))
 		stored, err = offer(ctx, "apiVersion: minifleet.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: m}\nspec: {namespaces: {from: All}, kubeconfigSecretRef: {name: m}}")
 		Expect(err).NotTo(HaveOccurred())
@@ -134,6 +135,8 @@ var _ = Describe("The API server", func() {
 		Entry("an override of each kind of value", fmcManifest("a", "placement: {overrides: [{name: x, patches: [{op: add, path: /tasks, value: 1}, {op: add, path: /pod/nodeSelector, value: {a: b}}, {op: add, path: /containers/-, value: [x]}, {op: copy, from: /a, path: /b}]}]}\n"+container)),
 		Entry("a size at maxSize", fmcManifest("a", anywhere+"miniCluster: {size: 4, maxSize: 4, containers: [{image: x}]}")),
 		Entry("plain HTTP", gitSourceManifest("url: http://127.0.0.1:8080/fleet.git")),
+		Entry("SSH", gitSourceManifest("url: ssh://git@example.org/fleet")),
+		Entry("scp's way of writing SSH", gitSourceManifest("url: git@example.org:fleet")),
 		Entry("a path with dots in names", gitSourceManifest(someURL+"path: apps/..v2/x..y")),
 		Entry("the shortest interval", gitSourceManifest(someURL+"interval: 1s")),
 		Entry("the longest interval", gitSourceManifest(someURL+"interval: 24h")),
@@ -195,8 +198,9 @@ var _ = Describe("The API server", func() {
 		Entry("a source without a URL", gitSourceManifest("path: x"), "spec.url"),
 		Entry("a file as source", gitSourceManifest("url: file:///etc"), "spec.url"),
 		Entry("a program as source", gitSourceManifest(`url: "ext::sh -c touch"`), "spec.url"),
-		Entry("SSH", gitSourceManifest("url: ssh://git@example.org/fleet"), "spec.url"),
-		Entry("scp's way of writing SSH", gitSourceManifest("url: git@example.org:fleet"), "spec.url"),
+		Entry("a password in a URL of SSH", gitSourceManifest("url: ssh://git:password@example.org/fleet"), "spec.url"),
+		Entry("a commit of SHA-256", gitSourceManifest(someURL+"ref: {commit: "+strings.Repeat("a", 64)+"}"), "spec.ref.commit"),
+		Entry("path and paths", gitSourceManifest(someURL+"path: a\npaths: [b]"), "set path or paths, not both"),
 		Entry("credentials in the URL", gitSourceManifest("url: https://user:password@example.org/fleet"), "spec.url"),
 		Entry("a path from the root", gitSourceManifest(someURL+"path: /apps"), "spec.path", "relative"),
 		Entry("a path that leaves", gitSourceManifest(someURL+"path: apps/../../etc"), "spec.path", "relative"),
@@ -205,10 +209,13 @@ var _ = Describe("The API server", func() {
 		Entry("an interval that is none", gitSourceManifest(someURL+"interval: often"), "spec.interval"),
 		Entry("a permission that there is not", gitSourceManifest(someURL+"allow: [Everything]"), "spec.allow[0]"),
 		Entry("a permission twice", gitSourceManifest(someURL+"allow: [HostPath, HostPath]"), "spec.allow[1]"),
-		Entry("an empty ref", gitSourceManifest(someURL+"ref: {}"), "spec.ref", "exactly one of branch, tag, semver and commit"),
-		Entry("two refs", gitSourceManifest(someURL+"ref: {branch: main, tag: v1}"), "spec.ref", "exactly one of branch, tag, semver and commit"),
+		Entry("an empty ref", gitSourceManifest(someURL+"ref: {}"), "spec.ref", "exactly one of branch, tag, semver, name and commit"),
+		Entry("two refs", gitSourceManifest(someURL+"ref: {branch: main, tag: v1}"), "spec.ref", "exactly one of branch, tag, semver, name and commit"),
 		Entry("a short commit", gitSourceManifest(someURL+"ref: {commit: abc1234}"), "spec.ref.commit"),
 		Entry("a member without a Secret", "apiVersion: minifleet.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: m}\nspec: {}", "spec.kubeconfigSecretRef"),
+		Entry("a member with a Secret and a ClusterProfile", "apiVersion: minifleet.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: m}\nspec: {namespaces: {from: All}, kubeconfigSecretRef: {name: m}, clusterProfileRef: {name: m}}", "spec.kubeconfigSecretRef", "and not both"),
+		Entry("a member without a way to it", "apiVersion: minifleet.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: m}\nspec: {namespaces: {from: All}}", "spec.kubeconfigSecretRef", "clusterProfileRef"),
+		Entry("a ClusterProfile without a name", "apiVersion: minifleet.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: m}\nspec: {namespaces: {from: All}, clusterProfileRef: {name: ''}}", "spec.clusterProfileRef.name"),
 		Entry("a member's namespace that is none", "apiVersion: minifleet.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: m}\nspec: {namespaces: {from: All}, namespace: A_b, kubeconfigSecretRef: {name: m}}", "spec.namespace"),
 	)
 
@@ -258,7 +265,7 @@ var _ = Describe("The API server", func() {
 		}
 		Expect(got).To(Equal(map[string]string{
 			"FleetMiniCluster": "[fmc] [minifleet] true", "GitSource": "[gs] [minifleet] true",
-			"Placement": "[pl] [minifleet] true", "MemberCluster": "[mcl] [minifleet] false",
+			"Placement": "[pl] [minifleet] true", "MemberCluster": "[mcl] [minifleet] false", "Notification": "[ntf] [minifleet] true",
 		}))
 	})
 
@@ -280,7 +287,7 @@ var _ = Describe("The API server", func() {
 			return strings.Fields(strings.Split(out, "\n")[0])
 		}
 		Expect(header("fmc")).To(Equal(strings.Fields("NAME STATE READY SYNC HEALTH CLUSTERS PODS REVISION AGE")))
-		Expect(header("fmc", "-o", "wide")).To(Equal(strings.Fields("NAME STATE READY SYNC HEALTH CLUSTERS PODS REVISION MEMBERS STATUS AGE")))
+		Expect(header("fmc", "-o", "wide")).To(Equal(strings.Fields("NAME STATE READY SYNC HEALTH CLUSTERS PODS REVISION AUTHOR SUBJECT MEMBERS STATUS AGE")))
 		Expect(header("gs")).To(Equal(strings.Fields("NAME READY REVISION MINICLUSTERS AGE")))
 		Expect(header("pl")).To(Equal(strings.Fields("NAME CLUSTERS SELECTOR AGE")))
 		Expect(header("mcl")).To(Equal(strings.Fields("NAME READY VERSION NODES CPU FREE/TOTAL AGE")))

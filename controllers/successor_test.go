@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -35,12 +36,15 @@ func freeze(g *apiProxy, match func(*http.Request) bool) (frozen func() bool, th
 	}
 }
 
+// withoutReceiver is for a second MiniFleet beside the one that has the port.
+var withoutReceiver = []string{"--receiver-bind-address", "0"}
+
 // succeed starts another MiniFleet, as a new leader would be.
 func succeed() *lab.Process {
 	GinkgoHelper()
 
 	other := &lab.Process{
-		Name: "successor", Path: minifleet.Path, Args: append([]string(nil), minifleet.Args...), Env: minifleet.Env,
+		Name: "successor", Path: minifleet.Path, Args: slices.Concat(minifleet.Args, withoutReceiver), Env: minifleet.Env,
 		PidsDir: minifleet.PidsDir, LogsDir: minifleet.LogsDir,
 	}
 	config := hubKubeconfig + ".successor"

@@ -17,6 +17,7 @@ import (
 	"github.com/minifleet/minifleet/controllers"
 	"github.com/minifleet/minifleet/hack/lab"
 	"github.com/minifleet/minifleet/internal/cli"
+	"github.com/minifleet/minifleet/internal/tracing/tracingtest"
 )
 
 const (
@@ -35,13 +36,20 @@ var (
 	admins        = map[string]client.Client{}
 	audits        = map[string]*lab.AuditReader{}
 	hubKubeconfig string
+	receiverURL   string // where MiniFleet listens for webhooks
+	collector     *tracingtest.Collector
 	workDir       string
 	minifleet     *lab.Process
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(beMinifleet) != "" {
+	// minifleet starts itself again, without an environment, to build overlays.
+	if os.Getenv(beMinifleet) != "" || len(os.Args) > 1 && os.Args[1] == "build-overlay" {
 		os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	if len(os.Args) > 2 && os.Args[1] == bePlugin {
+		runPlugin(os.Args[2])
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -88,11 +96,17 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	hubKubeconfig = filepath.Join(workDir, "hub.kubeconfig")
 	self, err := os.Executable()
 	Expect(err).NotTo(HaveOccurred())
+	receiverAddress, err := lab.FreeAddress()
+	Expect(err).NotTo(HaveOccurred())
+	receiverURL = "http://" + receiverAddress
+	collector = tracingtest.Start()
+	DeferCleanup(collector.Close)
 	minifleet = &lab.Process{
 		Name: "controller", Path: self,
 		Args: []string{"controller", "--kubeconfig", hubKubeconfig, "--namespace", managerNamespace, "--leader-elect=false",
 			"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--workers", "8", "--follow-interval", "2s",
-			"--interval-scale", "0.2", "--git-allowed-cidrs", "127.0.0.0/8,::1/128"},
+			"--interval-scale", "0.2", "--git-allowed-cidrs", "127.0.0.0/8,::1/128", "--notification-allowed-cidrs", "127.0.0.1/32",
+			"--receiver-bind-address", receiverAddress, "--tracing-endpoint", collector.URL},
 		// Silence is noticed within 4 seconds, not 15.
 		Env:     []string{beMinifleet + "=1", "HTTP2_READ_IDLE_TIMEOUT_SECONDS=2", "HTTP2_PING_TIMEOUT_SECONDS=2"},
 		PidsDir: filepath.Join(workDir, "pids"), LogsDir: filepath.Join(workDir, "logs"),

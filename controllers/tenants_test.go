@@ -137,12 +137,13 @@ var _ = Describe("A member that says who may use it", func() {
 
 	It("reserves namespaces", func(ctx SpecContext) {
 		w := newWorld(ctx)
+		made := jobsMade("alpine", "kube-system") // by other specs, as other accounts
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig(), targeting(v1alpha1.TargetNamespaces{
 			Names: []v1alpha1.TargetNamespace{{Namespace: w.name, Target: "kube-system"}},
 		}))
 		w.run(ctx, "system", held)
 		Eventually(func() string { return w.lineOn(ctx, "system", "a").Message }).Should(ContainSubstring("namespace kube-system of the member is reserved (kube-*)"))
-		Expect(jobsMade("alpine", "kube-system")).To(BeZero())
+		Expect(jobsMade("alpine", "kube-system")).To(Equal(made))
 	})
 
 	It("keeps a run where it is when the mapping changes, and moves the next", func(ctx SpecContext) {

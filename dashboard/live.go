@@ -21,7 +21,7 @@ func (s *Server) registerLive(api huma.API) {
 	huma.Register(api, get("queue", "/queue", "fleet", "The lines for room"), reading(s, s.queue))
 	huma.Register(api, get("get-diff", miniClusterAt+"/diff", "miniclusters", "What is wanted against what is there"), reading(s, s.diff))
 	s.registerLogs(api)
-	stream := get("stream", "/stream", "fleet", "Changes as they happen (server-sent events)")
+	stream := get(streamOperation, "/stream", "fleet", "Changes as they happen (server-sent events)")
 	stream.Description = "Events: hello and change hold a Change, with its cursor as id; reset: everything is to be read again, and a Change has the cursor from then on; ping every 15 s, with now; bye: no more will come, the data is the reason (forbidden, login, shutdown, unavailable). Last-Event-ID goes on after a cursor."
 	stream.Responses = map[string]*huma.Response{"200": {Description: "A stream of events.", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}}}}
 	huma.Register(api, stream, s.stream)

@@ -24,7 +24,7 @@ const (
 const logsRight = "fleetminiclusters/logs"
 
 func (s *Server) registerLogs(api huma.API) {
-	logs := get("logs", miniClusterAt+"/logs", "miniclusters", "Log of a pod, for who may get fleetminiclusters/logs")
+	logs := get(logsOperation, miniClusterAt+"/logs", "miniclusters", "Log of a pod, for who may get fleetminiclusters/logs")
 	logs.Description = "A log that is followed ends with a line that says why. After a connection was lost, since with the time of the last line goes on after it: no line is told twice, and lost says how many cannot be had any more. 409 says what the pod waits for, where it has no log yet."
 	logs.Errors = append(logs.Errors, http.StatusConflict, http.StatusUnprocessableEntity)
 	logs.Responses = map[string]*huma.Response{"200": {

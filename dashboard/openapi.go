@@ -25,8 +25,10 @@ func config(version string) huma.Config {
 func newAPI(mux *http.ServeMux, version string, s *Server) huma.API {
 	huma.DefaultArrayNullable = false
 	api := humago.New(mux, config(version))
+	api.UseMiddleware(measured(s.o.Now))
 	s.registerReads(api)
 	s.registerLive(api)
+	s.registerForecast(api)
 	s.registerWrites(api)
 	return api
 }

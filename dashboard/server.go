@@ -62,15 +62,17 @@ type Server struct {
 	places  places
 	live    *live.Reader
 	logs    *streams
+	// foreseeing has room for one.
+	foreseeing chan struct{}
 }
 
 // New returns a server that answers 503 until it is started and its cache is filled.
 func New(o Options) *Server {
 	o.Stream.setDefaults()
 	s := &Server{
-		o: o, store: store.New(rand.Text(), store.DefaultLog), streams: newStreams(o.Stream),
+		o: o, store: store.New(rand.Text(), store.DefaultLog), streams: newStreams(streamChanges, o.Stream),
 		live: live.New(live.Options{Members: live.Connected{Provider: o.Members}, Queue: o.Queue, FleetID: o.FleetID, Now: o.Now}),
-		logs: newStreams(StreamOptions{PerPerson: maxLogsOfPerson, Total: maxLogs}),
+		logs: newStreams(streamLogs, StreamOptions{PerPerson: maxLogsOfPerson, Total: maxLogs}), foreseeing: make(chan struct{}, 1),
 	}
 	if o.Access == nil {
 		p := people{o.Auth, s.store.Namespaces}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/minifleet/minifleet/internal/view"
 )
@@ -53,9 +54,10 @@ const (
 	byeUnavailable = "unavailable" // it is not known any more what may be seen
 )
 
-// streams counts those that are open.
+// streams counts those of one kind that are open.
 type streams struct {
 	o       StreamOptions
+	open    prometheus.Gauge
 	stopped chan struct{}
 	once    sync.Once
 
@@ -64,8 +66,8 @@ type streams struct {
 	by    map[string]int // by person
 }
 
-func newStreams(o StreamOptions) *streams {
-	return &streams{o: o, stopped: make(chan struct{}), by: map[string]int{}}
+func newStreams(kind string, o StreamOptions) *streams {
+	return &streams{o: o, open: openStreams.WithLabelValues(kind), stopped: make(chan struct{}), by: map[string]int{}}
 }
 
 // stop ends all streams, and refuses new ones.
@@ -85,10 +87,12 @@ func (s *streams) admit(person string) (release func(), err error) {
 	}
 	s.total++
 	s.by[person]++
+	s.open.Inc()
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.total--
+		s.open.Dec()
 		if s.by[person]--; s.by[person] == 0 {
 			delete(s.by, person)
 		}

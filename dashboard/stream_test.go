@@ -39,7 +39,7 @@ func streamServer(t *testing.T, access *fakeAccess, change func(*StreamOptions),
 		change(&o)
 	}
 	o.setDefaults()
-	s.o.Stream, s.streams, s.o.Now = o, newStreams(o), time.Now
+	s.o.Stream, s.streams, s.o.Now = o, newStreams(streamChanges, o), time.Now
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(web.Close)
 	t.Cleanup(s.streams.stop)

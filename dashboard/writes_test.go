@@ -58,7 +58,7 @@ func writePaths(t *testing.T) map[string]string {
 	out := map[string]string{}
 	for path, operations := range doc.Paths {
 		op, ok := operations["post"]
-		if !ok {
+		if !ok || op.OperationID == "forecast" { // which writes nothing: TestForecast has it
 			continue
 		}
 		name := "lammps"

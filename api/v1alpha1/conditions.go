@@ -34,6 +34,12 @@ const (
 	// ConditionRunsBlocked says that a commit would run so many MiniClusters anew at once that a person has to approve
 	// it (AnnotationApproveRuns).
 	ConditionRunsBlocked = "RunsBlocked"
+
+	// ConditionSourceVerified says of the commit of a GitSource that was last checked whether it bears the signatures that
+	// spec.verify asks for; absent where it does not ask.
+	ConditionSourceVerified = "SourceVerified"
+	// ConditionReceiverFailed says of a GitSource that no webhook reaches it, and why. It is read at its interval.
+	ConditionReceiverFailed = "ReceiverFailed"
 )
 
 // Reasons of conditions and events.
@@ -92,28 +98,38 @@ const (
 	ReasonInvalidMaxPriority   = "InvalidMaxPriority"
 
 	// MemberCluster.
-	ReasonConnected            = "Connected"
-	ReasonConnecting           = "Connecting"
-	ReasonUnreachable          = "Unreachable"
-	ReasonAuthFailed           = "AuthFailed"
-	ReasonForbidden            = "Forbidden"
-	ReasonWrongCluster         = "WrongCluster"
-	ReasonKubeconfigMissing    = "KubeconfigMissing"
-	ReasonKubeconfigInvalid    = "KubeconfigInvalid"
-	ReasonKubeconfigRefused    = "KubeconfigRefused"
-	ReasonCertificateUntrusted = "CertificateUntrusted"
-	ReasonDuplicateCluster     = "DuplicateCluster"
-	ReasonIdentityClaimed      = "IdentityClaimed"
-	ReasonQuarantined          = "Quarantined"
-	ReasonRedirectRefused      = "RedirectRefused"
-	ReasonFenced               = "Fenced"
-	ReasonEpochRaised          = "EpochRaised"
-	ReasonOwnerNotFound        = "OwnerNotFound"
-	ReasonOrphaned             = "Orphaned"
-	ReasonOrphanRemoved        = "OrphanRemoved"
-	ReasonDrained              = "Drained"
-	ReasonRunsLive             = "RunsLive"
-	ReasonInvalidAnnotation    = "InvalidAnnotation"
+	ReasonConnected         = "Connected"
+	ReasonConnecting        = "Connecting"
+	ReasonUnreachable       = "Unreachable"
+	ReasonAuthFailed        = "AuthFailed"
+	ReasonForbidden         = "Forbidden"
+	ReasonWrongCluster      = "WrongCluster"
+	ReasonKubeconfigMissing = "KubeconfigMissing"
+	ReasonKubeconfigInvalid = "KubeconfigInvalid"
+	ReasonKubeconfigRefused = "KubeconfigRefused"
+	// ReasonClusterProfilesOff says that the controller was started without credential plugins.
+	ReasonClusterProfilesOff     = "ClusterProfilesOff"
+	ReasonClusterProfileMissing  = "ClusterProfileMissing"
+	ReasonClusterProfileRefused  = "ClusterProfileRefused"
+	ReasonCredentialPluginFailed = "CredentialPluginFailed"
+	ReasonCertificateUntrusted   = "CertificateUntrusted"
+	ReasonDuplicateCluster       = "DuplicateCluster"
+	ReasonIdentityClaimed        = "IdentityClaimed"
+	ReasonQuarantined            = "Quarantined"
+	ReasonRedirectRefused        = "RedirectRefused"
+	ReasonFenced                 = "Fenced"
+	ReasonEpochRaised            = "EpochRaised"
+	// ReasonOtherShard says that the controller of another shard has what this one would need.
+	ReasonOtherShard = "OtherShard"
+	// Of the admission policy that says who may write spec.allow of GitSources.
+	ReasonAdmissionPolicyMissing   = "AdmissionPolicyMissing"
+	ReasonAdmissionPolicyInstalled = "AdmissionPolicyInstalled"
+	ReasonOwnerNotFound            = "OwnerNotFound"
+	ReasonOrphaned                 = "Orphaned"
+	ReasonOrphanRemoved            = "OrphanRemoved"
+	ReasonDrained                  = "Drained"
+	ReasonRunsLive                 = "RunsLive"
+	ReasonInvalidAnnotation        = "InvalidAnnotation"
 
 	// GitSource.
 	ReasonFetchFailed     = "FetchFailed"
@@ -124,11 +140,23 @@ const (
 	ReasonDeletionPending = "DeletionPending"
 	ReasonRevisionApplied = "RevisionApplied"
 	ReasonSecretInvalid   = "SecretInvalid"
-	ReasonTimedOut        = "TimedOut"
-	ReasonWaitingForTurn  = "WaitingForTurn"
+	// ReasonVerificationFailed says that a commit or tag does not bear the signature that spec.verify asks for, and that it
+	// is not applied.
+	ReasonVerificationFailed = "VerificationFailed"
+	ReasonTimedOut           = "TimedOut"
+	ReasonWaitingForTurn     = "WaitingForTurn"
+	ReasonDryRun             = "DryRun"
+	ReasonReceiverOff        = "ReceiverOff"
+	ReasonWebhookPing        = "WebhookPing"
 	// ReasonImpersonationForbidden says that the hub may not act as the service account that a source names.
 	ReasonImpersonationForbidden = "ImpersonationForbidden"
 	ReasonAllowUnenforced        = "AllowUnenforced"
+
+	// Notification.
+	ReasonAddressRefused       = "AddressRefused"
+	ReasonDeliveryFailed       = "DeliveryFailed"
+	ReasonNotificationsOff     = "NotificationsOff"
+	ReasonTooManyNotifications = "TooManyNotifications"
 )
 
 // GetConditions returns the conditions of the status.

@@ -186,6 +186,18 @@ type RunExit struct {
 	Message string `json:"message,omitempty"`
 }
 
+// RunCommit is the commit in Git of what a run runs.
+type RunCommit struct {
+	// Hash is the full hash.
+	Hash string `json:"hash"`
+	// Author is the name of its author, at most 80 characters.
+	// +optional
+	Author string `json:"author,omitempty"`
+	// Subject is the first line of its message, at most 120 characters.
+	// +optional
+	Subject string `json:"subject,omitempty"`
+}
+
 // Run is a line of the ledger: one execution of the MiniCluster on one member. A run is written here
 // before its Job is created.
 type Run struct {
@@ -206,6 +218,9 @@ type Run struct {
 	// Revision in Git of the MiniCluster that ran.
 	// +optional
 	Revision string `json:"revision,omitempty"`
+	// Commit says more of that revision.
+	// +optional
+	Commit *RunCommit `json:"commit,omitempty"`
 	// RerunAt is the token of the annotation minifleet.dev/rerun-at that the run answers.
 	// +optional
 	RerunAt string `json:"rerunAt,omitempty"`
@@ -509,6 +524,8 @@ type FleetMiniClusterStatus struct {
 // +kubebuilder:printcolumn:name="Clusters",type=string,JSONPath=`.status.summary.clusters`
 // +kubebuilder:printcolumn:name="Pods",type=string,JSONPath=`.status.summary.pods`
 // +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.revision`
+// +kubebuilder:printcolumn:name="Author",type=string,priority=1,JSONPath=`.metadata.annotations.minifleet\.dev/source-author`
+// +kubebuilder:printcolumn:name="Subject",type=string,priority=1,JSONPath=`.metadata.annotations.minifleet\.dev/source-subject`
 // +kubebuilder:printcolumn:name="Members",type=string,priority=1,JSONPath=`.status.summary.members`
 // +kubebuilder:printcolumn:name="Status",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

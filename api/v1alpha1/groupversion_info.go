@@ -26,6 +26,7 @@ func addKnownTypes(s *runtime.Scheme) error {
 		&FleetMiniCluster{}, &FleetMiniClusterList{},
 		&GitSource{}, &GitSourceList{},
 		&MemberCluster{}, &MemberClusterList{},
+		&Notification{}, &NotificationList{},
 		&Placement{}, &PlacementList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)

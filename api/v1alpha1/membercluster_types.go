@@ -21,11 +21,19 @@ type LocalReference struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.__namespace__) == has(oldSelf.__namespace__) && (!has(self.__namespace__) || self.__namespace__ == oldSelf.__namespace__)",message="namespace is immutable: objects in the old one would be left behind; delete the MemberCluster and register it anew"
 // +kubebuilder:validation:XValidation:rule="has(self.namespaces) || (oldSelf.hasValue() && !has(oldSelf.value().namespaces))",optionalOldSelf=true,message="say which namespaces of the hub may use the member: namespaces: {from: All}, or Selector, or Names",fieldPath=".namespaces"
+// +kubebuilder:validation:XValidation:rule="has(self.kubeconfigSecretRef) != has(self.clusterProfileRef)",message="say where the credentials come from: set kubeconfigSecretRef or clusterProfileRef, and not both",fieldPath=".kubeconfigSecretRef"
 // +kubebuilder:validation:XValidation:rule="!has(self.__namespace__) || !has(self.targetNamespaces)",message="namespace confines everything to one: remove it, or targetNamespaces"
 type MemberClusterSpec struct {
 	// KubeconfigSecretRef names a Secret in the manager's own namespace whose key `kubeconfig` holds a
-	// kubeconfig with embedded, static credentials.
-	KubeconfigSecretRef LocalReference `json:"kubeconfigSecretRef"`
+	// kubeconfig with embedded, static credentials. Either this or clusterProfileRef is set.
+	// +optional
+	KubeconfigSecretRef LocalReference `json:"kubeconfigSecretRef,omitzero"`
+
+	// ClusterProfileRef names a ClusterProfile of SIG Multicluster (multicluster.x-k8s.io/v1alpha1) in the namespace that
+	// the controller reads them from, by default its own. Its status says where the cluster is, and which of the
+	// credential plugins in the controller's --cluster-profile-providers has credentials for it.
+	// +optional
+	ClusterProfileRef LocalReference `json:"clusterProfileRef,omitzero"`
 
 	// Namespaces says which namespaces of the hub may use this member. It has to be said; nothing new begins on a
 	// member from before it had to be, until it is.
@@ -173,10 +181,10 @@ type Quarantine struct {
 type MemberIdentity struct {
 	// Since is when the cluster UID was recorded.
 	Since metav1.Time `json:"since"`
-	// Server is the address in the kubeconfig, https://HOST:PORT.
+	// Server is the address in the kubeconfig or the ClusterProfile, https://HOST:PORT.
 	Server string `json:"server"`
-	// CA is the SHA-256 hash of the certificate authorities in the kubeconfig, in hexadecimal digits; empty where they
-	// are those of the hub's system.
+	// CA is the SHA-256 hash of the certificate authorities given there, in hexadecimal digits; empty where they are
+	// those of the hub's system.
 	// +optional
 	CA string `json:"ca,omitempty"`
 }
@@ -202,8 +210,13 @@ type MemberClusterStatus struct {
 	// +optional
 	ClusterUID string `json:"clusterUID,omitempty"`
 
+	// Shard is the shard whose controller uses the member: the label minifleet.dev/shard of the MemberCluster when it was
+	// connected last. Empty is the controller without --shard. While it has live runs there, no other takes the member over.
+	// +optional
+	Shard string `json:"shard,omitempty"`
+
 	// Identity is what clusterUID is bound to. Of two members with the same clusterUID the one that was recorded first is
-	// used. It changes with the kubeconfig Secret, as long as the same cluster answers.
+	// used. It changes with the kubeconfig Secret or the ClusterProfile, as long as the same cluster answers.
 	// +optional
 	Identity *MemberIdentity `json:"identity,omitempty"`
 
@@ -254,7 +267,10 @@ type MemberClusterStatus struct {
 // +kubebuilder:printcolumn:name="GPU free/total",type=string,priority=1,JSONPath=`.status.capacity.gpus`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Drained",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Drained")].status`
+// +kubebuilder:printcolumn:name="Kubeconfig secret",type=string,priority=1,JSONPath=`.spec.kubeconfigSecretRef.name`
+// +kubebuilder:printcolumn:name="Cluster profile",type=string,priority=1,JSONPath=`.spec.clusterProfileRef.name`
 // +kubebuilder:printcolumn:name="Last heard",type=date,priority=1,JSONPath=`.status.lastHeardTime`
+// +kubebuilder:printcolumn:name="Shard",type=string,priority=1,JSONPath=`.metadata.labels.minifleet\.dev/shard`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type MemberCluster struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -3,6 +3,18 @@ package v1alpha1
 // FleetConfigMap is the name of the ConfigMap in the manager's namespace that holds the identity of the fleet.
 const FleetConfigMap = "minifleet-fleet"
 
+// Keys of its data that `minifleet restore` writes: both hold the SHA-256 hash of the backup, in hexadecimal digits. While
+// FleetRestoringKey is there not all of it is on the hub yet, and no controller starts; FleetRestoredKey says what was restored
+// last.
+const (
+	FleetRestoringKey = "restoring"
+	FleetRestoredKey  = "restored"
+)
+
+// LabelVeleroRestore is on what Velero has put back, and names its restore. Velero leaves out the status unless it is told
+// otherwise, so that such an object may have had runs that it knows nothing of.
+const LabelVeleroRestore = "velero.io/restore-name"
+
 // Labels and annotations, on the hub and on members. Everything MiniFleet writes on a member carries
 // LabelManagedBy, which its caches select on, and the origin annotations, which every delete checks.
 const (
@@ -23,6 +35,9 @@ const (
 	LabelSource = "minifleet.dev/source"
 	// LabelPlacement names, on a MiniCluster in Git, the Placement to use.
 	LabelPlacement = "minifleet.dev/placement"
+	// LabelShard is, on an object of the hub, the shard that it is of: the controller with that --shard takes it. An object
+	// without it is of the controller without --shard.
+	LabelShard = "minifleet.dev/shard"
 
 	// AnnotationFleetID is the identity of the fleet that an object belongs to.
 	AnnotationFleetID = "minifleet.dev/fleet-id"
@@ -53,17 +68,33 @@ const (
 	AnnotationSourcePath = "minifleet.dev/source-path"
 	// AnnotationSourceRevision is the revision (BRANCH@SHA) at which Git last changed a hub object.
 	AnnotationSourceRevision = "minifleet.dev/source-revision"
+	// AnnotationSourceCommit, AnnotationSourceAuthor and AnnotationSourceSubject are of the commit that last changed a hub
+	// object: its full hash, the name of its author, and the first line of its message.
+	AnnotationSourceCommit  = "minifleet.dev/source-commit"
+	AnnotationSourceAuthor  = "minifleet.dev/source-author"
+	AnnotationSourceSubject = "minifleet.dev/source-subject"
+	// AnnotationSourceUID is the UID of the GitSource that last applied a hub object.
+	AnnotationSourceUID = "minifleet.dev/source-uid"
 	// AnnotationSourceDigest is the hash of what Git declares for a hub object.
 	AnnotationSourceDigest = "minifleet.dev/source-digest"
 	// AnnotationSourceSuspend is the spec.suspend ("true" or "false") that Git declares for a FleetMiniCluster. Without
 	// it Git declares none, and what a person sets stays.
 	AnnotationSourceSuspend = "minifleet.dev/source-suspend"
+	// AnnotationSourcePrune is PruneDisabled where Git declares AnnotationPrune so.
+	AnnotationSourcePrune = "minifleet.dev/source-prune"
 	// AnnotationApprovePrune on a GitSource holds the full hash of the commit whose blocked prune a person approves.
 	AnnotationApprovePrune = "minifleet.dev/approve-prune"
 	// AnnotationApproveRuns on a GitSource holds the full hash of the commit whose many new runs a person approves.
 	AnnotationApproveRuns = "minifleet.dev/approve-runs"
 	// AnnotationReconcileAt on a GitSource asks to read the repository now; any new value is a new request.
 	AnnotationReconcileAt = "minifleet.dev/reconcile-at"
+	// AnnotationRequestedAt is AnnotationReconcileAt as Flux CD has it.
+	AnnotationRequestedAt = "reconcile.fluxcd.io/requestedAt"
+	// AnnotationPrune on an object in Git or on the hub, with the value PruneDisabled, keeps it on the hub when Git no
+	// longer declares it, and when its GitSource is deleted. It can be a label as well. What a person sets on the hub is
+	// not Git's to take away.
+	AnnotationPrune = "minifleet.dev/prune"
+	PruneDisabled   = "disabled"
 	// AnnotationAllow on a Namespace of the hub lists the permissions that everything in it may use, separated
 	// by commas.
 	AnnotationAllow = "minifleet.dev/allow"

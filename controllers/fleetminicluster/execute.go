@@ -26,9 +26,16 @@ type outcome struct {
 // perform does what is due on each member, all at once. What follows from it is seen in the next reconciliation.
 func (c *reconciliation) perform(ctx context.Context, due []*plan.Target) []error {
 	outcomes := make([]outcome, len(due))
+	ctx = c.trace(ctx)
 	var wg sync.WaitGroup
 	for i, t := range due {
-		wg.Go(func() { outcomes[i] = c.performOn(ctx, t) })
+		wg.Go(func() {
+			begun := c.Now()
+			ctx, span := traceStep(ctx, t)
+			outcomes[i] = c.performOn(ctx, t)
+			span.End(outcomes[i].err)
+			c.measure(t, &outcomes[i], begun)
+		})
 	}
 	wg.Wait()
 	var errs []error
@@ -51,6 +58,7 @@ func (c *reconciliation) conclude(t *plan.Target, o *outcome) error {
 		f.Done, f.Step, f.Removed = true, &step, o.removed
 		switch {
 		case o.started != nil:
+			c.releases.add(c.key(), t.Name, o.started)
 			f.Observed = &plan.Observation{Job: c.recognize(o.started, c.round.Ledger, t.Name), Object: o.started}
 			f.Step = &runs.Step{Action: runs.Nothing}
 		case errors.Is(o.err, errStale):

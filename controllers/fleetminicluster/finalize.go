@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -113,8 +112,8 @@ func (r *Reconciler) toClean(ctx context.Context, fmc *v1alpha1.FleetMiniCluster
 	if r.Unasked != nil {
 		names = append(names, r.Unasked()...)
 	}
-	lost := false
-	if plan.KnowsNoRun(fmc) && !r.newcomers.has(fmc.UID) {
+	lost := plan.KnowsNoRun(fmc) && wasPutBack(fmc)
+	if plan.KnowsNoRun(fmc) && !lost && !r.newcomers.has(fmc.UID) {
 		var err error
 		if lost, err = r.keys.Exists(ctx, fmc); err != nil {
 			return nil, err
@@ -127,7 +126,7 @@ func (r *Reconciler) toClean(ctx context.Context, fmc *v1alpha1.FleetMiniCluster
 	for i := range list.Items {
 		name := list.Items[i].Name
 		m, err := r.Provider.Member(name)
-		if lost || err == nil && (r.holds(ctx, m, fmc) != nil || m.HasRecord(ctx, r.keyOn(ctx, m, fmc), r.origin(fmc))) {
+		if lost || err == nil && r.leftOn(ctx, m, fmc) {
 			names = append(names, name)
 		}
 	}
@@ -135,16 +134,25 @@ func (r *Reconciler) toClean(ctx context.Context, fmc *v1alpha1.FleetMiniCluster
 	return slices.Compact(names), nil
 }
 
+// leftOn says whether the cache of a member shows a Job or a record of a FleetMiniCluster.
+func (r *Reconciler) leftOn(ctx context.Context, m *clusters.Member, fmc *v1alpha1.FleetMiniCluster) bool {
+	key := r.keyOn(ctx, m, fmc)
+	return r.holds(ctx, m, key, fmc) != nil || m.HasRecord(ctx, key, r.origin(fmc))
+}
+
 // cleanMember deletes on one member; the result is nil once nothing is left there.
 func (r *Reconciler) cleanMember(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, name string) (*pending, error) {
-	var registered v1alpha1.MemberCluster
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &registered); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.Recorder.Eventf(fmc, nil, "Warning", v1alpha1.ReasonMemberRemoved, "Delete",
-				"%s: its MemberCluster no longer exists; objects of this MiniCluster may be left there", name)
-			return nil, nil
-		}
+	registered, err := r.memberCluster(ctx, name)
+	if err != nil {
 		return &pending{member: name, message: "its MemberCluster could not be read"}, err
+	}
+	if registered == nil {
+		r.Recorder.Eventf(fmc, nil, "Warning", v1alpha1.ReasonMemberRemoved, "Delete",
+			"%s: its MemberCluster no longer exists; objects of this MiniCluster may be left there", name)
+		return nil, nil
+	}
+	if shard := v1alpha1.ShardOf(registered); shard != r.Elsewhere.Shard {
+		return &pending{member: name, message: "it is of " + v1alpha1.ShardName(shard) + ", whose controller is told what to remove", unreachable: true}, nil
 	}
 	member, err := r.Provider.Member(name)
 	if err != nil {

@@ -21,12 +21,18 @@ func (c *reconciliation) probe(ctx context.Context, t *plan.Target) time.Duratio
 		return 0
 	}
 	now, run := c.Now(), c.round.Ledger.Last(t.Name).ID
-	first := now
-	if !toldOf(c.snapshot.Object, t.Name, run) {
+	first, told := now, toldOf(c.snapshot.Object, t.Name, run)
+	if !told {
 		first = now.Add(c.Intervals.Probes.First)
 	}
 	p, pods := c.probes.Get(c.key(), t.Name, run, first), t.Observed.Job.Pods
-	if p.Due(pods, now) <= 0 {
+	// What the status tells would be lost until it is asked again after a restart.
+	again := told && p.IsFirst()
+	switch {
+	case p.Due(pods, now) > 0:
+	case !again && !c.probes.Allowed(t.Name, now):
+		p.Done(pods, now)
+	default:
 		issue, err := c.members[t.Name].PodIssue(ctx, t.Observed.Object, now)
 		if found := sanitized(issue); err == nil && !found.Repeats(p.Found) {
 			p.Found = found

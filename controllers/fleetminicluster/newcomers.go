@@ -1,84 +1,120 @@
 package fleetminicluster
 
 import (
-	"context"
-	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/plan"
 )
 
-// newcomers are the FleetMiniClusters that were created while this hub was looking, until a run of them has begun: the
+// newFor is for how long an object counts as made just now. Of one whose event comes later the hub is asked.
+const newFor = time.Minute
+
+// newcomers are the FleetMiniClusters that were created while this hub was leading, until a run of them has begun: the
 // hub knows without a question that none has had one. Those that were there when it started may have lost their ledger.
 type newcomers struct {
-	mu   sync.Mutex
-	uids map[types.UID]bool
+	now func() time.Time
+	// leading is closed when this process leads; nil is always. What comes before, whoever leads may have begun.
+	leading <-chan struct{}
+
+	mu sync.Mutex
+	// isNew has all that have come, and whether they are newcomers: what has once been known of one is not found out again.
+	isNew map[types.UID]bool
 }
 
-// watch takes note of what comes. Events of a controller do not say what was there before.
-func (n *newcomers) watch(ctx context.Context, c cache.Cache) error {
-	informer, err := c.GetInformer(ctx, &v1alpha1.FleetMiniCluster{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return fmt.Errorf("watching FleetMiniClusters: %w", err)
+// added takes note of what comes, before it is reconciled, so that nothing is asked for which is about to be known. It may be
+// told of the same object several times, and of one that was there before any handler of this controller it is told so.
+func (n *newcomers) added(obj any, isInInitialList bool) {
+	fmc, ok := obj.(*v1alpha1.FleetMiniCluster)
+	if !ok || !n.leads() {
+		return
 	}
-	_, err = informer.AddEventHandler(n.handler())
-	return err
-}
-
-func (n *newcomers) handler() toolscache.ResourceEventHandler {
-	return toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(obj any, isInInitialList bool) {
-			if fmc, ok := obj.(*v1alpha1.FleetMiniCluster); ok && !isInInitialList {
-				n.add(fmc.UID)
-			}
-		},
-		UpdateFunc: func(_, obj any) {
-			if fmc, ok := obj.(*v1alpha1.FleetMiniCluster); ok && !plan.KnowsNoRun(fmc) {
-				n.forget(fmc.UID) // another hub may have begun it, of which this one is the standby
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-				obj = unknown.Obj
-			}
-			if fmc, ok := obj.(*v1alpha1.FleetMiniCluster); ok {
-				n.forget(fmc.UID)
-			}
-		},
-	}
-}
-
-func (n *newcomers) add(uid types.UID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.uids == nil {
-		n.uids = map[types.UID]bool{}
+	if _, known := n.isNew[fmc.UID]; !known || isInInitialList {
+		n.set(fmc.UID, !isInInitialList && n.madeJustNow(fmc))
 	}
-	n.uids[uid] = true
+}
+
+func (n *newcomers) leads() bool {
+	if n.leading == nil {
+		return true
+	}
+	select {
+	case <-n.leading:
+		return true
+	default:
+		return false
+	}
+}
+
+// predicate lets every event through, having taken note of what it says.
+func (n *newcomers) predicate() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool {
+			if fmc, ok := e.Object.(*v1alpha1.FleetMiniCluster); ok && !plan.KnowsNoRun(fmc) {
+				n.forget(fmc.UID)
+			}
+			return true
+		},
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			if fmc, ok := e.ObjectNew.(*v1alpha1.FleetMiniCluster); ok && !plan.KnowsNoRun(fmc) {
+				n.forget(fmc.UID) // another hub may have begun it, which this one has succeeded
+			}
+			return true
+		},
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			delete(n.isNew, e.Object.GetUID())
+			return true
+		},
+	}
+}
+
+// madeJustNow says whether an object that has come was made just now, and was not of another shard before.
+func (n *newcomers) madeJustNow(fmc *v1alpha1.FleetMiniCluster) bool {
+	return fmc.Status.ObservedGeneration == 0 && n.now().Sub(fmc.CreationTimestamp.Time) < newFor
+}
+
+func (n *newcomers) set(uid types.UID, is bool) {
+	if n.isNew == nil {
+		n.isNew = map[types.UID]bool{}
+	}
+	n.isNew[uid] = is
 }
 
 func (n *newcomers) has(uid types.UID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.uids[uid]
+	return n.isNew[uid]
 }
 
 func (n *newcomers) forget(uid types.UID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.uids, uid)
+	n.set(uid, false)
 }
 
-// hadNoRuns is false for one that has had no run for certain, else nil.
-func (r *Reconciler) hadNoRuns(fmc *v1alpha1.FleetMiniCluster) *bool {
-	if r.newcomers.has(fmc.UID) {
+// hadRuns is false for one that has had no run for certain, true for one that may have had some which its status does not
+// tell of, and nil where the hub is to be asked.
+func (r *Reconciler) hadRuns(fmc *v1alpha1.FleetMiniCluster) *bool {
+	switch {
+	case wasPutBack(fmc):
+		return ptr.To(true)
+	case r.newcomers.has(fmc.UID):
 		return ptr.To(false)
 	}
 	return nil
+}
+
+// wasPutBack says that an object was made from a backup without its status, by a tool that says so.
+func wasPutBack(fmc *v1alpha1.FleetMiniCluster) bool {
+	return fmc.Labels[v1alpha1.LabelVeleroRestore] != ""
 }

@@ -2,41 +2,88 @@ package fleetminicluster
 
 import (
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
 
 // Only of what came while somebody was looking, and has had no run since, is it known that it never had one.
 func TestNewcomers(t *testing.T) {
-	created := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{Name: "run", UID: "aa"}}
+	created := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{Name: "run", UID: "aa", CreationTimestamp: metav1.Now()}}
+	moved := created.DeepCopy()
+	moved.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
+	reconciled := created.DeepCopy()
+	reconciled.Status.ObservedGeneration = 1
 	begun := created.DeepCopy()
 	begun.Status.Runs = []v1alpha1.Run{{ID: "1"}}
+	update := func(n *newcomers, before, after *v1alpha1.FleetMiniCluster) {
+		n.predicate().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
+	}
 	cases := map[string]struct {
-		events func(toolscache.ResourceEventHandler)
+		events func(*newcomers)
 		want   bool
 	}{
-		"there before": {func(h toolscache.ResourceEventHandler) { h.OnAdd(created, true) }, false},
-		"created":      {func(h toolscache.ResourceEventHandler) { h.OnAdd(created, false) }, true},
-		"edited":       {func(h toolscache.ResourceEventHandler) { h.OnAdd(created, false); h.OnUpdate(created, created) }, true},
-		"begun by another hub, whose ledger is lost": {func(h toolscache.ResourceEventHandler) {
-			h.OnAdd(created, false)
-			h.OnUpdate(created, begun)
-			h.OnUpdate(begun, created)
+		"there before": {func(n *newcomers) { n.added(created, true) }, false},
+		"created":      {func(n *newcomers) { n.added(created, false) }, true},
+		"there before one handler, and created for another":     {func(n *newcomers) { n.added(created, true); n.added(created, false) }, false},
+		"created before this process leads":                     {func(n *newcomers) { n.leading = make(chan struct{}); n.added(created, false) }, false},
+		"created for one handler, and there before for another": {func(n *newcomers) { n.added(created, false); n.added(created, true) }, false},
+		"come from another shard, long after it was made":       {func(n *newcomers) { n.added(moved, false) }, false},
+		"come from another shard at once":                       {func(n *newcomers) { n.added(reconciled, false) }, false},
+		"edited":                                                {func(n *newcomers) { n.added(created, false); update(n, created, created) }, true},
+		"begun by another hub, whose ledger is lost": {func(n *newcomers) {
+			n.added(created, false)
+			update(n, created, begun)
+			update(n, begun, created)
 		}, false},
-		"deleted unseen": {func(h toolscache.ResourceEventHandler) {
-			h.OnAdd(created, false)
-			h.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: created})
+		"begun before another handler is told that it was created": {func(n *newcomers) {
+			n.added(created, false)
+			update(n, created, begun)
+			n.added(created, false)
+		}, false},
+		"deleted": {func(n *newcomers) {
+			n.added(created, false)
+			n.predicate().Delete(event.DeleteEvent{Object: created})
 		}, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			var n newcomers
-			c.events(n.handler())
+			n := newcomers{now: time.Now}
+			c.events(&n)
 			if n.has(created.UID) != c.want {
 				t.Errorf("newcomer: %t", !c.want)
+			}
+		})
+	}
+}
+
+// What Velero has put back without a status may have had runs, whether or not somebody was looking when it did.
+func TestHadRuns(t *testing.T) {
+	putBack := map[string]string{"velero.io/restore-name": "nightly-1"}
+	for name, c := range map[string]struct {
+		labels   map[string]string
+		newcomer bool
+		want     *bool
+	}{
+		"there before":                   {nil, false, nil},
+		"created":                        {nil, true, ptr.To(false)},
+		"put back":                       {putBack, false, ptr.To(true)},
+		"put back while it looked":       {putBack, true, ptr.To(true)},
+		"with another label, and before": {map[string]string{"velero.io/backup-name": "b"}, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r Reconciler
+			fmc := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{UID: "aa", Labels: c.labels}}
+			if c.newcomer {
+				r.newcomers.set(fmc.UID, true)
+			}
+			if diff := cmp.Diff(c.want, r.hadRuns(fmc)); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}

@@ -38,9 +38,9 @@ func (r *Reconciler) orphan(ctx context.Context, fmc *v1alpha1.FleetMiniCluster,
 }
 
 func (r *Reconciler) recordOrphan(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, name string) error {
-	var member v1alpha1.MemberCluster
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &member); err != nil {
-		return client.IgnoreNotFound(err)
+	member, err := r.noted(ctx, name)
+	if member == nil || err != nil {
+		return err
 	}
 	known := func(o v1alpha1.Orphan) bool { return o.UID == fmc.UID }
 	if slices.ContainsFunc(member.Status.Orphans, known) {
@@ -53,10 +53,28 @@ func (r *Reconciler) recordOrphan(ctx context.Context, fmc *v1alpha1.FleetMiniCl
 	member.Status.Orphans = append(member.Status.Orphans, v1alpha1.Orphan{
 		UID: fmc.UID, Owner: fmc.Namespace + "/" + fmc.Name, Namespace: namespace, Name: fmc.Name, Since: metav1.NewTime(r.Now()).Rfc3339Copy(),
 	})
-	if err := r.Client.Status().Update(ctx, &member); err != nil {
+	if err := r.Client.Status().Update(ctx, member); err != nil {
 		return err
 	}
-	r.Recorder.Eventf(&member, nil, "Warning", v1alpha1.ReasonOrphaned, "Delete",
+	r.Recorder.Eventf(member, nil, "Warning", v1alpha1.ReasonOrphaned, "Delete",
 		"a FleetMiniCluster was deleted while this member was away; its objects are removed when it returns (status.orphans)")
 	return nil
+}
+
+// noted is a MemberCluster whose status is about to be given a note; nil where the hub has none. One of another shard is as the
+// hub itself has it: what is cached of these is not all, and would be lost.
+func (r *Reconciler) noted(ctx context.Context, name string) (*v1alpha1.MemberCluster, error) {
+	var member v1alpha1.MemberCluster
+	key := client.ObjectKey{Name: name}
+	err := r.Client.Get(ctx, key, &member)
+	if apierrors.IsNotFound(err) {
+		err = r.APIReader.Get(ctx, key, &member)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading MemberCluster %s: %w", name, err)
+	}
+	return &member, nil
 }

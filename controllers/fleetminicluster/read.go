@@ -100,6 +100,7 @@ func (c *reconciliation) readFact(ctx context.Context, name string, fact plan.Fa
 // cached is the Job on a member as the cache has it.
 func (c *reconciliation) cached(ctx context.Context, m *clusters.Member, ledger runs.Ledger) *plan.Observation {
 	job, err := m.Job(ctx, c.keyOn(ctx, m, c.snapshot.Object), c.origin(c.snapshot.Object), false, known(ledger, m.Name)...)
+	job = c.releases.newest(c.key(), m.Name, job)
 	o := &plan.Observation{Job: c.recognize(job, ledger, m.Name), Object: job}
 	if err != nil {
 		o.Conflict, _ = problemOf(err)
@@ -213,6 +214,7 @@ func (c *reconciliation) observe(ctx context.Context, m *clusters.Member, ledger
 	key, origin, last := c.keyOn(ctx, m, c.snapshot.Object), c.origin(c.snapshot.Object), ledger.Last(m.Name)
 	uids := known(ledger, m.Name)
 	job, err := m.Job(ctx, key, origin, confirm, uids...)
+	job = c.releases.newest(c.key(), m.Name, job)
 	var conflict *clusters.Conflict
 	o := &plan.Observation{}
 	if confirm && errors.As(err, &conflict) {

@@ -42,7 +42,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	fmc = r.expectations.Newest(fmc)
 	if !fmc.DeletionTimestamp.IsZero() {
 		r.wake(r.queue.Dequeue(req.NamespacedName))
-		return r.finalize(ctx, fmc)
+		return r.finalize(ctx, r.pending.on(fmc))
 	}
 	if controllerutil.AddFinalizer(fmc, v1alpha1.Finalizer) {
 		// Before anything is created on a member, so that nothing can be left behind there.
@@ -58,11 +58,15 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error
 	r.wake(r.queue.Release(key))
 	r.probes.Forget(key)
 	r.recorded.forget(key)
+	r.pending.forget(key)
+	r.releases.forget(key)
 	return errors.Join(r.references.ReleaseDeleted(ctx, key), r.removeAllStale(ctx, key))
 }
 
 // reconcile brings a FleetMiniCluster forward that is not being deleted.
 func (r *Reconciler) reconcile(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) (reconcile.Result, error) {
+	began, told := r.Now(), fmc.Status
+	fmc = r.pending.on(fmc)
 	s, connected, err := r.snapshot(ctx, fmc)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -70,19 +74,28 @@ func (r *Reconciler) reconcile(ctx context.Context, fmc *v1alpha1.FleetMiniClust
 	if err := r.takeBack(ctx, s); err != nil {
 		return retry.OnConflict(err)
 	}
-	c := &reconciliation{Reconciler: r, snapshot: s, members: connected}
+	c := &reconciliation{Reconciler: r, snapshot: s, told: told, members: connected, traced: traced{began: began, read: r.Now()}}
 	if err := c.decide(ctx); err != nil {
 		return staleOr(err)
+	}
+	c.traced.decided = r.Now()
+	if slices.ContainsFunc(s.Members, func(m plan.Member) bool {
+		return m.Connection.Reason == v1alpha1.ReasonOtherShard && remembers(m.Cluster, fmc)
+	}) {
+		c.requeueAfter(r.Intervals.Unreachable) // of what another shard does there no event tells
 	}
 	if err := c.ensureKey(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
 	execErr := c.execute(ctx)
-	if err := c.writeStatus(ctx); err != nil {
+	c.traced.span.End(execErr)
+	if err := c.report(ctx, execErr == nil); err != nil {
 		return retry.OnConflict(err)
 	}
 	c.updateQueue()
-	execErr = errors.Join(execErr, c.releaseElsewhere(ctx))
+	if err := c.releaseElsewhere(ctx); err != nil { // when it is tried again is not known
+		execErr = errors.Join(execErr, err, c.writeIfNew(ctx, c.status()))
+	}
 	if execErr != nil {
 		return staleOr(execErr)
 	}
@@ -96,6 +109,7 @@ func (r *Reconciler) takeBack(ctx context.Context, s *plan.Snapshot) error {
 		return nil
 	}
 	s.Object = s.Object.DeepCopy()
+	status := s.Object.Status.DeepCopy() // which may wait to be written
 	left := plan.WithoutRuns(s.Object.Annotations[v1alpha1.AnnotationRunGone], heard)
 	if s.Object.Annotations[v1alpha1.AnnotationRunGone] = left; left == "" {
 		delete(s.Object.Annotations, v1alpha1.AnnotationRunGone)
@@ -103,6 +117,7 @@ func (r *Reconciler) takeBack(ctx context.Context, s *plan.Snapshot) error {
 	if err := r.Client.Update(ctx, s.Object); err != nil {
 		return err
 	}
+	s.Object.Status = *status
 	for i := range heard {
 		r.Recorder.Eventf(s.Object, nil, corev1.EventTypeWarning, v1alpha1.ReasonRunHeardOf, "Observe",
 			"%s: run %s is live there; it was declared gone with the annotation %s, from which it is taken: declare it again if the member is lost and you have made sure",
@@ -186,7 +201,7 @@ func (c *reconciliation) execute(ctx context.Context) error {
 		return nil
 	}
 	var errs []error
-	unwritten, checked := !slices.EqualFunc(c.decision.Ledger, c.snapshot.Object.Status.Runs, sameRun), false
+	unwritten, checked := !slices.EqualFunc(c.decision.Ledger, c.told.Runs, sameRun), false
 	for range maxRounds {
 		if err := c.next(ctx); err != nil {
 			return err

@@ -6,17 +6,20 @@
 //
 //	reconcile.go    plan, reserve, write the ledger, execute, until nothing more is to be done
 //	snapshot.go     what the hub and the connections say
+//	elsewhere.go    what concerns it of other shards
 //	read.go         what is read of members, as far as the plan asks for it; job.go reduces a Job, errors.go an error
-//	execute.go      steps on members: create (start.go), adjust, delete, clean up
+//	execute.go      steps on members: create (start.go), adjust, delete, clean up; releases.go keeps what they answer to that
+//	                until their caches have it
 //	upkeep.go       what is seen to beside a run: drift, services, what is left after its end; health.go asks why pods are
 //	                not ready
 //	intervals.go    how often something is done although nothing happens
 //	references      a package: Secrets and ConfigMaps that the MiniCluster names
-//	status.go       the one write of the status, and its events
+//	status.go       the one write of the status, and its events; pending.go is about those that wait for the next
 //	finalize.go     deletion; orphan.go writes down what it cannot remove
 //	stale.go        Jobs of stale requests
 //	keys.go         CURVE certificates, beside what controllers/internal/curvesecret does
-//	watches.go      what leads to a reconciliation
+//	watches.go      what leads to a reconciliation; hold.go, what does not while the hub starts
+//	measure.go      what of all this is counted (controllers/internal/metrics)
 //	reconciler.go   what lives as long as the controller; reconciliation.go, as long as one reconciliation
 package fleetminicluster
 
@@ -36,7 +39,9 @@ import (
 	"github.com/minifleet/minifleet/controllers/internal/expectations"
 	"github.com/minifleet/minifleet/controllers/internal/hubobjects"
 	"github.com/minifleet/minifleet/controllers/internal/inflight"
+	"github.com/minifleet/minifleet/controllers/internal/metrics"
 	"github.com/minifleet/minifleet/controllers/internal/probes"
+	"github.com/minifleet/minifleet/controllers/internal/shards"
 	"github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/policy"
 	"github.com/minifleet/minifleet/internal/queue"
@@ -54,6 +59,8 @@ type Options struct {
 	// APIReader reads the hub itself, where the cache may be behind.
 	APIReader client.Reader
 	Provider  *clusters.Provider
+	// Elsewhere are the MemberClusters of other shards.
+	Elsewhere *shards.Members
 	// FleetID is the identity of the fleet.
 	FleetID string
 	// HubUID is the UID of the hub's kube-system namespace.
@@ -77,6 +84,8 @@ type Options struct {
 	// Policy is what takes a permission, Enforcement whether what GitSources allow counts.
 	Policy      policy.Rules
 	Enforcement *enforcement.Checker
+	// Arrivals say when commits were first known; nil where that is not measured.
+	Arrivals *metrics.Arrivals
 	// Queue is an empty one, for those who tell people who waits; nil makes one.
 	Queue *queue.Queue
 }
@@ -90,6 +99,8 @@ type Reconciler struct {
 	expectations expectations.Expectations
 	recorded     recorded
 	newcomers    newcomers
+	pending      pendingStatuses
+	releases     releases
 	vanished     vanished
 	references   *references.Keeper
 	keys         *curvesecret.Store
@@ -110,6 +121,7 @@ func New(o Options) *Reconciler {
 		Options: o, queue: o.Queue, probes: probes.Probes{Intervals: o.Intervals.Probes},
 		roomChanged: func(string) {}, placeholder: sync.OnceValue(curvesecret.Placeholder),
 	}
+	r.newcomers.now = o.Now
 	r.keys = &curvesecret.Store{Client: o.Client, Reader: o.APIReader, Namespace: o.Namespace}
 	r.references = &references.Keeper{
 		Hub: hubobjects.New(o.APIReader, o.Namespace, o.FollowInterval, o.Now), Client: o.Client, Provider: o.Provider,

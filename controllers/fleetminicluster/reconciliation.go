@@ -22,6 +22,8 @@ type reconciliation struct {
 	*Reconciler
 
 	snapshot *plan.Snapshot
+	// told is the status that the hub has. That of the object in the snapshot may wait to be written.
+	told     v1alpha1.FleetMiniClusterStatus
 	members  members
 	decision *plan.Decision
 	round    plan.Round
@@ -29,6 +31,7 @@ type reconciliation struct {
 	// again is when to reconcile again although nothing happens; 0: not.
 	again       time.Duration
 	certificate certificate
+	traced      traced
 }
 
 func (c *reconciliation) key() queue.Key { return client.ObjectKeyFromObject(c.snapshot.Object) }

@@ -3,6 +3,8 @@ package fleetminicluster
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,7 +43,7 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 	key := client.ObjectKeyFromObject(fmc)
 	s := &plan.Snapshot{
 		Object: fmc, NamespaceLabels: ns.Labels, Placement: spec, Now: r.Now(), Intervals: r.Intervals.Intervals, Policy: r.Policy,
-		Facts: map[string]plan.Facts{}, HadRuns: r.hadNoRuns(fmc),
+		Facts: map[string]plan.Facts{}, HadRuns: r.hadRuns(fmc),
 		Queue: plan.QueueState{
 			Since: r.queue.Since(), Reserved: r.queue.Reservations(key), Pending: r.queue.Pending(key), Runs: r.queue.Runs(),
 			MaxPriority: highest, Problem: problem,
@@ -56,11 +58,26 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 		m.Connection = r.connection(ctx, list.Items[i].Name, fmc, connected)
 		s.Members = append(s.Members, m)
 	}
-	for name, m := range connected {
-		if o := r.holds(ctx, m, fmc); o != nil {
-			s.Facts[name] = plan.Facts{Cached: o}
+	elsewhere, others, err := r.elsewhere(ctx, fmc, list.Items)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.Members, s.Shard, s.Elsewhere = append(s.Members, elsewhere...), r.Elsewhere.Shard, others
+	if spec == nil {
+		s.PlacementShard, err = r.placementElsewhere(ctx, types.NamespacedName{Namespace: fmc.Namespace, Name: plan.PlacementName(fmc)})
+		if err != nil {
+			return nil, nil, err
 		}
 	}
+	for i := range s.Members {
+		name, c := s.Members[i].Cluster.Name, &s.Members[i].Connection
+		if m := connected[name]; m != nil {
+			if o := r.holds(ctx, m, types.NamespacedName{Namespace: c.Namespace, Name: fmc.Name}, fmc); o != nil {
+				s.Facts[name] = plan.Facts{Cached: o}
+			}
+		}
+	}
+	slices.SortFunc(s.Members, func(a, b plan.Member) int { return strings.Compare(a.Cluster.Name, b.Cluster.Name) })
 	return s, connected, nil
 }
 
@@ -99,10 +116,11 @@ func (r *Reconciler) noteNamespace(ns client.Object) (highest int32, problem str
 }
 
 // holds is the Job of a FleetMiniCluster that the cache of a member shows, whether or not the ledger knows of it; nil for
-// none.
-func (r *Reconciler) holds(ctx context.Context, m *clusters.Member, fmc *v1alpha1.FleetMiniCluster) *plan.Observation {
+// none. The key is that of keyOn.
+func (r *Reconciler) holds(ctx context.Context, m *clusters.Member, key types.NamespacedName, fmc *v1alpha1.FleetMiniCluster) *plan.Observation {
 	ledger := runs.Ledger(fmc.Status.Runs)
-	job := m.SharedJob(ctx, r.keyOn(ctx, m, fmc), r.origin(fmc), known(ledger, m.Name)...)
+	job := m.SharedJob(ctx, key, r.origin(fmc), known(ledger, m.Name)...)
+	job = r.releases.newest(client.ObjectKeyFromObject(fmc), m.Name, job)
 	if job == nil {
 		return nil
 	}
@@ -147,15 +165,15 @@ func (r *Reconciler) placementOf(ctx context.Context, fmc *v1alpha1.FleetMiniClu
 func (r *Reconciler) restoreQueue(ctx context.Context) error {
 	return r.queue.Restore(r.Now(), func() ([]queue.Restored, error) {
 		var list v1alpha1.FleetMiniClusterList
-		if err := r.Client.List(ctx, &list); err != nil {
+		if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing FleetMiniClusters: %w", err)
 		}
 		var members v1alpha1.MemberClusterList
-		if err := r.Client.List(ctx, &members); err != nil {
+		if err := r.Client.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing MemberClusters: %w", err)
 		}
 		var namespaces corev1.NamespaceList
-		if err := r.Client.List(ctx, &namespaces); err != nil {
+		if err := r.Client.List(ctx, &namespaces, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing Namespaces: %w", err)
 		}
 		for i := range namespaces.Items {

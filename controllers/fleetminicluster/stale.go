@@ -13,6 +13,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/controllers/internal/metrics"
 	"github.com/minifleet/minifleet/internal/fleet"
 )
 
@@ -60,6 +61,7 @@ func (r *Reconciler) removeStaleIn(ctx context.Context, m *clusters.Member, key,
 	if err != nil {
 		return fmt.Errorf("removing the Job %s from member %s, which a stale request has made: %w", on, m.Name, err)
 	}
+	metrics.StaleRequestRefused(m.Name)
 	return nil
 }
 

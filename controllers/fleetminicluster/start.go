@@ -13,6 +13,7 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/controllers/fleetminicluster/references"
 	"github.com/minifleet/minifleet/internal/plan"
+	"github.com/minifleet/minifleet/internal/tracing"
 )
 
 // rendered is what a run needs on a member, in the order in which it is applied.
@@ -33,7 +34,9 @@ func (c *reconciliation) create(ctx context.Context, t *plan.Target) (*batchv1.J
 	if err != nil {
 		return nil, err
 	}
+	_, span := tracing.Start(ctx, "render")
 	bundle, err := c.render(t, cert)
+	span.End(err)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -18,34 +19,55 @@ import (
 // writeStatus writes the status if it has changed, and then sends the events. The write fails if anybody else has
 // written since the object was read, so that no line of the ledger is ever lost.
 func (c *reconciliation) writeStatus(ctx context.Context) error {
+	return c.writeIfNew(ctx, c.status())
+}
+
+// status is what there is to say by now.
+func (c *reconciliation) status() v1alpha1.FleetMiniClusterStatus {
+	return c.round.Status(c.snapshot, c.decision, c.podIssues())
+}
+
+func (c *reconciliation) writeIfNew(ctx context.Context, status v1alpha1.FleetMiniClusterStatus) error {
 	object := c.snapshot.Object
-	status := c.round.Status(c.snapshot, c.decision, c.podIssues())
-	if equality.Semantic.DeepEqual(status, object.Status) {
+	if equality.Semantic.DeepEqual(status, c.told) {
+		c.pending.forget(c.key())
 		return nil
 	}
-	before := object.Status
-	object.Status = status
 	if len(status.Runs) > 0 {
 		c.newcomers.forget(object.UID)
 	}
 	c.expectations.Writing(c.key())
-	if err := c.Client.Status().Update(ctx, object); err != nil {
+	sent := statusOnly(object, status)
+	if err := c.Client.Status().Update(ctx, sent); err != nil {
 		c.expectations.Wrote(c.key(), "")
-		object.Status = before // which is what the hub has
 		if apierrors.IsConflict(err) {
 			err = fmt.Errorf("%w: %w", errStale, err)
 		}
 		return err
 	}
+	object.ResourceVersion, object.Status = sent.ResourceVersion, sent.Status
 	if c.expectations.Wrote(c.key(), object.ResourceVersion) {
 		c.requeueAfter(plan.Soon)
 	}
 	c.expectations.Expect(ctx, c.Client, object)
-	for _, e := range append(c.events, plan.StatusEvents(&before, &object.Status)...) {
+	c.pending.forget(c.key())
+	measureStatus(&c.told, &object.Status)
+	for _, e := range append(c.events, plan.StatusEvents(&c.told, &object.Status)...) {
 		c.send(e)
 	}
-	c.events = nil
+	c.events, c.told = nil, object.Status
 	return nil
+}
+
+// statusOnly is what is sent of an object to write its status. A hub takes all else from what it has; to decode a spec, and to
+// compare it for its managed fields, costs it as much as the status does.
+func statusOnly(object *v1alpha1.FleetMiniCluster, status v1alpha1.FleetMiniClusterStatus) *v1alpha1.FleetMiniCluster {
+	return &v1alpha1.FleetMiniCluster{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: object.Namespace, Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion,
+		},
+		Status: status,
+	}
 }
 
 // podIssues are why pods of live runs are not ready, as members have said when they were last asked.

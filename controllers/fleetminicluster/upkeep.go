@@ -80,6 +80,7 @@ func (c *reconciliation) take(t *plan.Target, w *maintenance) {
 	for _, e := range w.events {
 		c.send(e)
 	}
+	measureRepairs(t.Name, w.events)
 	if w.remark != nil && !t.Step.Explained() {
 		t.Step.Reason, t.Step.Message = w.remark.Reason, w.remark.Message
 	}

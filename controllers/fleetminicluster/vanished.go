@@ -23,7 +23,13 @@ import (
 // on members that cannot be asked are noted in the MemberClusters, for whoever takes the name.
 type vanished struct {
 	mu   sync.Mutex
-	runs map[types.NamespacedName][]v1alpha1.Run
+	runs map[types.NamespacedName]vanishedRuns
+}
+
+// vanishedRuns are those of one object.
+type vanishedRuns struct {
+	uid  types.UID
+	live []v1alpha1.Run
 }
 
 // predicate lets every event through, having taken note of what has vanished. It comes before whoever takes the name is
@@ -59,12 +65,12 @@ func (v *vanished) add(obj client.Object) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.runs == nil {
-		v.runs = map[types.NamespacedName][]v1alpha1.Run{}
+		v.runs = map[types.NamespacedName]vanishedRuns{}
 	}
-	v.runs[client.ObjectKeyFromObject(fmc)] = live
+	v.runs[client.ObjectKeyFromObject(fmc)] = vanishedRuns{fmc.UID, live}
 }
 
-func (v *vanished) of(key types.NamespacedName) []v1alpha1.Run {
+func (v *vanished) of(key types.NamespacedName) vanishedRuns {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.runs[key]
@@ -76,9 +82,21 @@ func (v *vanished) forget(key types.NamespacedName) {
 	delete(v.runs, key)
 }
 
-// noteVanished notes what has vanished under a name on members that cannot be asked. What is on the others is seen there.
+// noteVanished notes what has vanished under a name on members that cannot be asked. What is on the others is seen there. An
+// object that the hub itself still has is of another shard now, with its ledger.
 func (r *Reconciler) noteVanished(ctx context.Context, key types.NamespacedName) error {
-	for _, run := range r.vanished.of(key) {
+	was := r.vanished.of(key)
+	if len(was.live) == 0 {
+		return nil
+	}
+	is, err := r.exists(ctx, key, was.uid)
+	if err != nil {
+		return err
+	}
+	if is {
+		was.live = nil
+	}
+	for _, run := range was.live {
 		if _, err := r.Provider.Member(run.Cluster); err == nil {
 			continue
 		}
@@ -92,9 +110,9 @@ func (r *Reconciler) noteVanished(ctx context.Context, key types.NamespacedName)
 
 // noteUnowned notes a live run without an owner in the status of its MemberCluster, until that is connected again.
 func (r *Reconciler) noteUnowned(ctx context.Context, key types.NamespacedName, run *v1alpha1.Run) error {
-	var member v1alpha1.MemberCluster
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: run.Cluster}, &member); err != nil {
-		return client.IgnoreNotFound(err)
+	member, err := r.noted(ctx, run.Cluster)
+	if member == nil || err != nil {
+		return err
 	}
 	owner := key.String()
 	isNoted := func(j v1alpha1.UnownedJob) bool { return j.Owner == owner && j.Run == run.ID }
@@ -108,7 +126,7 @@ func (r *Reconciler) noteUnowned(ctx context.Context, key types.NamespacedName, 
 	}
 	namespace := cmp.Or(run.Namespace, tenant.Original(&member.Spec, key.Namespace))
 	member.Status.UnownedJobs = append(jobs, v1alpha1.UnownedJob{Namespace: namespace, Name: key.Name, Owner: owner, Run: run.ID, Since: since})
-	err := r.Client.Status().Update(ctx, &member)
+	err = r.Client.Status().Update(ctx, member)
 	if apierrors.IsConflict(err) {
 		return errStale
 	}

@@ -3,6 +3,7 @@ package fleetminicluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcbuilder "sigs.k8s.io/multicluster-runtime/pkg/builder"
@@ -30,6 +32,7 @@ import (
 	"github.com/minifleet/minifleet/clusters/copies"
 	"github.com/minifleet/minifleet/controllers/internal/allowance"
 	"github.com/minifleet/minifleet/controllers/internal/events"
+	"github.com/minifleet/minifleet/controllers/internal/hubcache"
 	"github.com/minifleet/minifleet/controllers/internal/memberwatches"
 	"github.com/minifleet/minifleet/controllers/internal/retry"
 	"github.com/minifleet/minifleet/internal/fleet"
@@ -41,8 +44,12 @@ func (r *Reconciler) SetUp(mgr mcmanager.Manager, reachability *events.Notifier[
 	if err := errors.Join(clusters.Index(context.Background(), r.Provider), copies.Index(context.Background(), r.Provider)); err != nil {
 		return err
 	}
-	if err := r.newcomers.watch(context.Background(), mgr.GetLocalManager().GetCache()); err != nil {
+	r.newcomers.leading = mgr.GetLocalManager().Elected()
+	if err := hubcache.BeforeAdd(mgr.GetLocalManager().GetCache(), &v1alpha1.FleetMiniCluster{}, r.newcomers.added); err != nil {
 		return err
+	}
+	if err := mgr.GetLocalManager().GetFieldIndexer().IndexField(context.Background(), &v1alpha1.FleetMiniCluster{}, membersIndex, concerning); err != nil {
+		return fmt.Errorf("indexing FleetMiniClusters by members: %w", err)
 	}
 	room := &events.Notifier[mcreconcile.Request]{Requests: r.waitingOn}
 	r.roomChanged = room.Notify
@@ -58,7 +65,7 @@ func (r *Reconciler) SetUp(mgr mcmanager.Manager, reachability *events.Notifier[
 	b := mcbuilder.ControllerManagedBy(mgr).
 		Named("fleetminicluster").
 		For(&v1alpha1.FleetMiniCluster{}, mcbuilder.WithEngageWithLocalCluster(true),
-			mcbuilder.WithEngageWithProviderClusters(false), mcbuilder.WithPredicates(r.expectations.Predicate(), r.vanished.predicate(), own)).
+			mcbuilder.WithEngageWithProviderClusters(false), mcbuilder.WithPredicates(r.newcomers.predicate(), r.expectations.Predicate(), r.vanished.predicate(), own)).
 		Watches(&v1alpha1.Placement{}, r.onHub(r.usersOfPlacement), hub(predicate.GenerationChangedPredicate{})...).
 		Watches(&v1alpha1.MemberCluster{}, r.onHub(func(ctx context.Context, m client.Object) []types.NamespacedName {
 			return r.usersOfMember(ctx, m.GetName())
@@ -70,11 +77,13 @@ func (r *Reconciler) SetUp(mgr mcmanager.Manager, reachability *events.Notifier[
 		WatchesRawSource(onMembers.Source()).
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{
 			MaxConcurrentReconciles: workers, RateLimiter: retry.Limiter[mcreconcile.Request](), LogConstructor: quiet(mgr.GetLogger()),
+			NewQueue: r.newQueue(mgr.GetLogger()),
 		})
 	for _, kind := range clusters.OwnedKinds() {
 		onMembers.Add(kind, r.onMember, ownedChanged(kind)...)
 	}
-	return errors.Join(b.Complete(r), mgr.Add(onMembers), mgr.GetLocalManager().Add(r.collectKeys()))
+	return errors.Join(b.Complete(r), mgr.Add(onMembers), mgr.GetLocalManager().Add(r.collectKeys()),
+		mgr.GetLocalManager().Add(manager.RunnableFunc(r.flushPending)))
 }
 
 // ownedChanged lets those events of an owned kind through that call for a reconciliation. Of what a run needs the hub
@@ -153,34 +162,48 @@ func (r *Reconciler) onMember(multicluster.ClusterName, cluster.Cluster) handler
 }
 
 func (r *Reconciler) usersOfPlacement(ctx context.Context, placement client.Object) []types.NamespacedName {
-	return r.which(ctx, func(f *v1alpha1.FleetMiniCluster) bool {
-		return f.Namespace == placement.GetNamespace() && f.Spec.PlacementRef != nil && f.Spec.PlacementRef.Name == placement.GetName()
+	return r.which(ctx, client.InNamespace(placement.GetNamespace()), func(f *v1alpha1.FleetMiniCluster) bool {
+		return f.Spec.PlacementRef != nil && f.Spec.PlacementRef.Name == placement.GetName()
 	})
 }
 
 // usersOfMember are those that have something on the member, and those that might want to: whose
 // placement is not satisfied, or takes every member that matches.
 func (r *Reconciler) usersOfMember(ctx context.Context, member string) []types.NamespacedName {
-	return r.which(ctx, func(f *v1alpha1.FleetMiniCluster) bool {
-		if slices.ContainsFunc(f.Status.Clusters, func(c v1alpha1.ClusterStatus) bool { return c.Name == member }) {
-			return true
-		}
-		d := f.Status.Placement
-		return d == nil || d.Open || len(d.Clusters) < int(d.Wanted)
-	})
+	all := func(*v1alpha1.FleetMiniCluster) bool { return true }
+	return append(r.which(ctx, client.MatchingFields{membersIndex: member}, all), r.which(ctx, client.MatchingFields{membersIndex: anyMember}, all)...)
+}
+
+// membersIndex is the index of FleetMiniClusters by the members whose changes concern them, anyMember stands for all.
+const membersIndex, anyMember = "minifleet.members", "*"
+
+// concerning are the members whose changes concern a FleetMiniCluster: see usersOfMember.
+func concerning(obj client.Object) []string {
+	f, ok := obj.(*v1alpha1.FleetMiniCluster)
+	if !ok {
+		return nil
+	}
+	if d := f.Status.Placement; d == nil || d.Open || len(d.Clusters) < int(d.Wanted) {
+		return []string{anyMember}
+	}
+	names := make([]string, 0, len(f.Status.Clusters))
+	for i := range f.Status.Clusters {
+		names = append(names, f.Status.Clusters[i].Name)
+	}
+	return names
 }
 
 // usersOfNamespace are those whose run may depend on what their namespace allows, and on its labels: what overrides make of
 // them, which Secrets hold tokens, and which members they may use, depends on members.
 func (r *Reconciler) usersOfNamespace(ctx context.Context, namespace client.Object) []types.NamespacedName {
 	r.noteNamespace(namespace)
-	return r.which(ctx, func(f *v1alpha1.FleetMiniCluster) bool { return f.Namespace == namespace.GetName() })
+	return r.which(ctx, client.InNamespace(namespace.GetName()), func(*v1alpha1.FleetMiniCluster) bool { return true })
 }
 
 // usersOfSource are those whose run may depend on what their source allows, and declares.
 func (r *Reconciler) usersOfSource(ctx context.Context, source client.Object) []types.NamespacedName {
-	return r.which(ctx, func(f *v1alpha1.FleetMiniCluster) bool {
-		return f.Namespace == source.GetNamespace() && f.Labels[v1alpha1.LabelSource] == source.GetName()
+	return r.which(ctx, client.InNamespace(source.GetNamespace()), func(f *v1alpha1.FleetMiniCluster) bool {
+		return f.Labels[v1alpha1.LabelSource] == source.GetName()
 	})
 }
 
@@ -201,9 +224,10 @@ func (r *Reconciler) waitingOn(_ context.Context, member string) []mcreconcile.R
 	return requests(keys)
 }
 
-func (r *Reconciler) which(ctx context.Context, match func(*v1alpha1.FleetMiniCluster) bool) []types.NamespacedName {
+// which are those among some, which an index of the cache finds, that match.
+func (r *Reconciler) which(ctx context.Context, among client.ListOption, match func(*v1alpha1.FleetMiniCluster) bool) []types.NamespacedName {
 	var list v1alpha1.FleetMiniClusterList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &list, among, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // a list from memory does not fail
 	}
 	var out []types.NamespacedName

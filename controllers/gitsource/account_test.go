@@ -83,11 +83,11 @@ func TestAnAccountThatLacksRights(t *testing.T) {
 				objects = append(objects, fleetObject(n))
 			}
 			tr := treeOf(objects...)
-			done, err := apply(t.Context(), hub, newSource(), tr, have)
+			done, err := applyTree(t, hub, newSource(), tr, have)
 			if err != nil {
 				t.Fatal(err)
 			}
-			deleted, err := prune(t.Context(), hub, newSource(), tr, have, done)
+			deleted, err := prune(t.Context(), hub, planOf(newSource(), tr, have), done)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +123,7 @@ func testMayNotActAs(t *testing.T, verb string) {
 	for i := range 1000 {
 		objects = append(objects, fleetObject(fmt.Sprint("m", i)))
 	}
-	_, got := apply(t.Context(), hub, newSource(), treeOf(objects...), nil)
+	_, got := applyTree(t, hub, newSource(), treeOf(objects...), nil)
 	if !isSourceError(got) || reasonOf(got) != v1alpha1.ReasonImpersonationForbidden {
 		t.Fatalf("error %v", got)
 	}
@@ -136,14 +136,14 @@ func testMayNotActAs(t *testing.T, verb string) {
 		t.Errorf("%d objects were tried", n)
 	}
 	have := hubOf(onHub("a", "fleet", "a.yaml"), onHub("b", "fleet", "b.yaml"), onHub("c", "fleet", "c.yaml"))
-	if _, got := prune(t.Context(), hub, newSource(), treeOf(fleetObject("a"), fleetObject("b")), have, applied{}); reasonOf(got) != v1alpha1.ReasonImpersonationForbidden {
+	if _, got := prune(t.Context(), hub, planOf(newSource(), treeOf(fleetObject("a"), fleetObject("b")), have), applied{}); reasonOf(got) != v1alpha1.ReasonImpersonationForbidden {
 		t.Errorf("error of a prune: %v", got)
 	}
 }
 
 func TestQuotasAreNotTakenForRights(t *testing.T) {
 	hub := &confinedHub{denied: map[string]error{"create": apierrors.NewForbidden(schema.GroupResource{Resource: "fleetminiclusters"}, "a", fmt.Errorf("exceeded quota: few"))}}
-	done, err := apply(t.Context(), hub, newSource(), treeOf(fleetObject("a")), nil)
+	done, err := applyTree(t, hub, newSource(), treeOf(fleetObject("a")), nil)
 	if err != nil || done.lacking || len(done.problems) != 1 || strings.Contains(done.problems[0].Message, "rolebinding") {
 		t.Errorf("%+v, %v", done, err)
 	}
@@ -236,7 +236,7 @@ func TestTheTimeoutCoversWhatIsApplied(t *testing.T) {
 		objects = append(objects, fleetObject(fmt.Sprint("m", i)))
 	}
 	tr := treeOf(objects...)
-	done, err := apply(ctx, hub, newSource(), tr, nil)
+	done, err := apply(ctx, hub, hub, newSource(), planOf(newSource(), tr, nil))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
@@ -300,10 +300,10 @@ func TestALimitIsAnErrorOfTheSource(t *testing.T) {
 		return &out
 	}
 	limits := budget.Limits{MaxObjects: 3}
-	if tr, err := newTree(budget.New(t.Context(), limits, nil), "hpc", files(3), "", nil); err != nil || len(tr.parsed.Objects) != 3 || tr.size == 0 {
+	if tr, err := newTree(budget.New(t.Context(), limits, nil), "hpc", files(3), "", nil, nil); err != nil || len(tr.parsed.Objects) != 3 || tr.size == 0 {
 		t.Errorf("within the limit: %v, %v", tr, err)
 	}
-	_, err := newTree(budget.New(t.Context(), limits, nil), "hpc", files(4), "", nil)
+	_, err := newTree(budget.New(t.Context(), limits, nil), "hpc", files(4), "", nil, nil)
 	if !isSourceError(err) || reasonOf(err) != fetch.ReasonLimitExceeded {
 		t.Errorf("beyond the limit: %v", err)
 	}

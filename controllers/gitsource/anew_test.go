@@ -10,6 +10,8 @@ import (
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/gitsource/parse"
+	"github.com/minifleet/minifleet/internal/changes"
+	"github.com/minifleet/minifleet/internal/runs"
 )
 
 // running is what Git declares for a FleetMiniCluster that runs a command.
@@ -22,7 +24,7 @@ func running(name, command string) parse.Object {
 // applyRunning is what the hub has of that.
 func applyRunning(name, command string) *v1alpha1.FleetMiniCluster {
 	o := running(name, command)
-	obj, _ := desired(newSource(), &o)
+	obj, _ := changes.Desired(newSource(), &o)
 	f := obj.(*v1alpha1.FleetMiniCluster)
 	f.UID, f.ResourceVersion = "uid", "7"
 	return f
@@ -30,86 +32,8 @@ func applyRunning(name, command string) *v1alpha1.FleetMiniCluster {
 
 // ranFor adds a run for a command to the ledger of a FleetMiniCluster.
 func ranFor(f *v1alpha1.FleetMiniCluster, command, token string, state v1alpha1.RunState) {
-	digest := wantedRun(applyRunning(f.Name, command)).digest
+	digest := runs.Digest(f.Name, &applyRunning(f.Name, command).Spec.MiniCluster)
 	f.Status.Runs = append(f.Status.Runs, v1alpha1.Run{ID: fmt.Sprint(len(f.Status.Runs)), Cluster: "alpine", Digest: digest, RerunAt: token, State: state})
-}
-
-func TestWouldStartAnew(t *testing.T) {
-	type object = v1alpha1.FleetMiniCluster
-	succeeded := func(f *object) { ranFor(f, "one", "", v1alpha1.RunSucceeded) }
-	failed := func(f *object) { ranFor(f, "one", "", v1alpha1.RunFailed) }
-	live := func(f *object) { ranFor(f, "one", "", v1alpha1.RunRunning) }
-	other := func(f *object) { ranFor(f, "two", "", v1alpha1.RunFailed) }
-	otherSucceeded := func(f *object) { ranFor(f, "two", "", v1alpha1.RunSucceeded) }
-	again := func(f *object) { ranFor(f, "one", "now", v1alpha1.RunSucceeded) }
-	elastic := func(f *object) { f.Spec.MiniCluster.MaxSize = 9 }
-	asked := func(f *object) { f.Annotations[v1alpha1.AnnotationRerunAt] = "now" }
-	retrying := func(f *object) { f.Spec.Retries = 3 }
-	suspended := func(f *object) { f.Spec.Suspend = true }
-	resized := func(f *object) { f.Spec.MiniCluster.Size = 7 }
-	placed := func(f *object) { f.Spec.PlacementRef = &v1alpha1.LocalReference{Name: "elsewhere"} }
-	for name, tc := range map[string]struct {
-		on     string // the command of what is on the hub
-		have   []func(*object)
-		in     string // the command of what Git declares
-		change []func(*object)
-		want   bool
-	}{
-		"it never ran":                         {on: "one", in: "two"},
-		"it is as it was":                      {on: "one", have: []func(*object){succeeded}, in: "one"},
-		"it succeeded, and changes":            {on: "one", have: []func(*object){succeeded}, in: "two", want: true},
-		"it failed, and changes":               {on: "one", have: []func(*object){failed}, in: "two", want: true},
-		"it is live, and changes":              {on: "one", have: []func(*object){live}, in: "two", want: true},
-		"it is suspended, and changes":         {on: "one", have: []func(*object){live, suspended}, in: "two", want: true},
-		"it succeeded as it comes to be":       {on: "two", have: []func(*object){succeeded, other}, in: "one"},
-		"it failed as it comes to be":          {on: "two", have: []func(*object){failed, otherSucceeded}, in: "one", want: true},
-		"it was edited, and has not run since": {on: "two", have: []func(*object){live}, in: "one"},
-		"it moves elsewhere":                   {on: "one", have: []func(*object){succeeded}, in: "one", change: []func(*object){placed}},
-		"it is to be retried":                  {on: "one", have: []func(*object){failed}, in: "one", change: []func(*object){retrying}},
-		"it is suspended":                      {on: "one", have: []func(*object){live}, in: "one", change: []func(*object){suspended}},
-		"it is resized":                        {on: "one", have: []func(*object){succeeded}, in: "one", change: []func(*object){resized}, want: true},
-		"it becomes elastic":                   {on: "one", have: []func(*object){succeeded}, in: "one", change: []func(*object){elastic}, want: true},
-		"Git asks for it again":                {on: "one", have: []func(*object){succeeded}, in: "one", change: []func(*object){asked}, want: true},
-		"Git asks as a person has":             {on: "one", have: []func(*object){succeeded, asked}, in: "one", change: []func(*object){asked}},
-		"Git asks for what has run":            {on: "one", have: []func(*object){succeeded, again}, in: "one", change: []func(*object){asked}},
-	} {
-		have, want := applyRunning("m", tc.on), applyRunning("m", tc.in)
-		for _, change := range tc.have {
-			change(have)
-		}
-		for _, change := range tc.change {
-			change(want)
-		}
-		if got := wouldStartAnew(have, want); got != tc.want {
-			t.Errorf("%s: %t, want %t", name, got, tc.want)
-		}
-	}
-	if placement := (&v1alpha1.Placement{}); wouldStartAnew(placement, placement) {
-		t.Error("a Placement runs")
-	}
-}
-
-func TestRunsNeedApproval(t *testing.T) {
-	for name, tc := range map[string]struct {
-		approved       string
-		anew, declared int
-		want           bool
-	}{
-		"none":                    {declared: 9},
-		"the only one":            {anew: 1, declared: 1},
-		"one of two":              {anew: 1, declared: 2},
-		"less than half":          {anew: 2, declared: 5},
-		"half":                    {anew: 2, declared: 4, want: true},
-		"all":                     {anew: 10, declared: 10, want: true},
-		"all, by revision":        {approved: "main@0123456", anew: 10, declared: 10, want: true},
-		"all, by commit":          {approved: fullCommit, anew: 10, declared: 10},
-		"all, by another":         {approved: "main@fedcba9", anew: 10, declared: 10, want: true},
-		"all, with part of a ref": {approved: "main", anew: 10, declared: 10, want: true},
-	} {
-		if got := runsNeedApproval(tc.approved, treeOf(), tc.anew, tc.declared); got != tc.want {
-			t.Errorf("%s: %t, want %t", name, got, tc.want)
-		}
-	}
 }
 
 // A commit that would run many anew updates everything but those, until it is approved or taken back.
@@ -151,7 +75,7 @@ func TestApplyAsksBeforeManyRunAnew(t *testing.T) {
 			}
 			source := newSource()
 			source.Annotations = map[string]string{v1alpha1.AnnotationApproveRuns: tc.approved}
-			got, err := apply(t.Context(), r.Client, source, treeOf(objects(tc.commands...)...), have)
+			got, err := applyTree(t, r.Client, source, treeOf(objects(tc.commands...)...), have)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,52 +5,53 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/gitsource/parse"
+	"github.com/minifleet/minifleet/internal/changes"
 )
 
 // concurrentWrites is how many objects of a source are written at the same time.
 const concurrentWrites = 8
 
-// applied is what became of the objects that Git declares, in the order of files.
+// applied is what became of the objects that Git declares, in the order of files, Placements first.
 type applied struct {
 	changed  []string // KIND/NAME of what was created or updated
 	refused  []string // KIND/NAME of what could not be
 	deleting []string // KIND/NAME of what is created anew once the deletion of what had its name has ended
-	blocked  []string // KIND/NAME of what was not updated, since too many at once would run anew
+	blocked  []string // KIND/NAME of what was not updated, since a person has to approve that it runs anew
 	// lacking says that an account lacked a right for some: what they were to replace has to stay.
-	lacking  bool
+	lacking bool
+	// behind says that the hub refused to update something, which stays as it was.
+	behind   bool
 	problems []v1alpha1.FileProblem
 }
 
 // outcome is what became of one object that Git declares.
 type outcome struct {
 	refusal string // why it could not be applied
-	changed bool   // it was created or updated
-	inSync  string // the resource version at which there was nothing to do
-	// deleting says that the object's deletion has not ended yet.
-	deleting bool
-	// startsAnew says that it was not updated yet, since it has run and would run anew.
-	startsAnew bool
 	// lacking says that the refusal is about a right that an account lacks.
 	lacking bool
 	err     error
 }
 
-// apply creates and updates what Git declares, Placements first. What the hub refuses is a problem of its
+// apply creates and updates what Git declares as planned, Placements first. What the hub refuses is a problem of its
 // file; it holds nothing else up.
-func apply(ctx context.Context, to client.Writer, source *v1alpha1.GitSource, t *tree, have hubObjects) (out applied, err error) {
+// Existing is what the hub itself has.
+func apply(ctx context.Context, to client.Writer, existing client.Reader, source *v1alpha1.GitSource, plan *changes.Plan) (applied, error) {
+	out := applied{deleting: plan.Deleting, blocked: plan.Runs.Keys}
 	var errs []error
-	for _, objects := range inOrder(t.parsed.Objects) {
-		outcomes := applyGroup(ctx, to, source, t, objects, have)
-		errs = append(errs, out.add(objects, outcomes, t.inSync.versions)...)
+	for _, group := range writes(plan) {
+		outcomes := applyAll(ctx, to, existing, source, group)
+		errs = append(errs, out.add(group, outcomes)...)
 		if err := errors.Join(errs...); ctx.Err() != nil || cannotAct(err) != nil {
 			return out, cmp.Or(cannotAct(err), ctx.Err())
 		}
@@ -58,54 +59,39 @@ func apply(ctx context.Context, to client.Writer, source *v1alpha1.GitSource, t 
 	return out, errors.Join(errs...)
 }
 
-// inOrder are the objects in groups of which one is applied after the other.
-func inOrder(objects []parse.Object) [2][]*parse.Object {
-	var groups [2][]*parse.Object
-	for i := range objects {
+// writes are the changes to objects that Git declares, in groups of which one is applied after the other.
+func writes(plan *changes.Plan) [2][]*changes.Change {
+	var groups [2][]*changes.Change
+	for i := range plan.Changes {
+		c := &plan.Changes[i]
+		if c.Object == nil || c.NeedsApproval {
+			continue
+		}
 		group := 1
-		if objects[i].Kind == parse.KindPlacement {
+		if c.Object.Kind == parse.KindPlacement {
 			group = 0
 		}
-		groups[group] = append(groups[group], &objects[i])
+		groups[group] = append(groups[group], c)
 	}
 	return groups
 }
 
-// applyGroup applies first what starts no run anew, so that it is known how many would. Those follow unless they are so
-// many that a person has to approve it.
-func applyGroup(ctx context.Context, to client.Writer, source *v1alpha1.GitSource, t *tree, objects []*parse.Object, have hubObjects) []outcome {
-	outcomes := applyAll(ctx, to, source, t, objects, have, false)
-	var waiting []*parse.Object
-	var at []int
-	for i := range outcomes {
-		if outcomes[i].startsAnew {
-			waiting, at = append(waiting, objects[i]), append(at, i)
-		}
-	}
-	approved := source.Annotations[v1alpha1.AnnotationApproveRuns]
-	if runsNeedApproval(approved, t, len(waiting), countOnHub(objects, source.Name, have)) {
-		return outcomes
-	}
-	for i, result := range applyAll(ctx, to, source, t, waiting, have, true) {
-		outcomes[at[i]] = result
-	}
-	return outcomes
-}
-
-// applyAll applies objects several at a time; those that would start runs anew, only if they may. It ends early with the
-// context, and where no object can be applied.
-func applyAll(ctx context.Context, to client.Writer, source *v1alpha1.GitSource, t *tree, objects []*parse.Object, have hubObjects, anew bool) []outcome {
-	outcomes := make([]outcome, len(objects))
+// applyAll applies changes several at a time. It ends early with the context, and where no object can be applied.
+func applyAll(ctx context.Context, to client.Writer, existing client.Reader, source *v1alpha1.GitSource, group []*changes.Change) []outcome {
+	outcomes := make([]outcome, len(group))
 	slots := make(chan struct{}, concurrentWrites)
 	var wg sync.WaitGroup
 	var futile atomic.Bool
-	for i, o := range objects {
+	for i, c := range group {
 		if ctx.Err() != nil || futile.Load() {
+			for j := i; j < len(group); j++ {
+				outcomes[j].err = errNotTried
+			}
 			break
 		}
 		slots <- struct{}{}
 		wg.Go(func() {
-			outcomes[i] = applyOne(ctx, to, source, t, o, have, anew)
+			outcomes[i] = applyOne(ctx, to, existing, source, c)
 			if cannotAct(outcomes[i].err) != nil {
 				futile.Store(true)
 			}
@@ -116,97 +102,80 @@ func applyAll(ctx context.Context, to client.Writer, source *v1alpha1.GitSource,
 	return outcomes
 }
 
-// add notes outcomes, and in versions what is in sync. It returns the errors of the hub.
-func (a *applied) add(objects []*parse.Object, outcomes []outcome, versions map[string]string) []error {
+// errNotTried is of objects that come after the error that ends all.
+var errNotTried = errors.New("not tried")
+
+// add notes outcomes, and returns the errors of the hub.
+func (a *applied) add(group []*changes.Change, outcomes []outcome) []error {
 	var errs []error
-	for i, o := range objects {
-		key, result := objectKey(o.Kind, o.Name), outcomes[i]
-		switch {
+	for i, c := range group {
+		switch result := outcomes[i]; {
+		case errors.Is(result.err, errNotTried):
 		case result.err != nil:
-			errs = append(errs, fmt.Errorf("%s: %w", key, result.err))
+			errs = append(errs, fmt.Errorf("%s: %w", c.Key, result.err))
 		case result.refusal != "":
-			a.refused = append(a.refused, key)
-			a.problems = append(a.problems, objectProblem(o, "", result.refusal))
+			a.refused = append(a.refused, c.Key)
+			a.problems = append(a.problems, objectProblem(c.Object, "", result.refusal))
 			a.lacking = a.lacking || result.lacking
-		case result.changed:
-			a.changed = append(a.changed, key)
-		case result.inSync != "":
-			versions[key] = result.inSync
-		case result.deleting:
-			a.deleting = append(a.deleting, key)
-		case result.startsAnew:
-			a.blocked = append(a.blocked, key)
+			a.behind = a.behind || c.Want != nil && c.Have != nil
+		default:
+			a.changed = append(a.changed, c.Key)
 		}
 	}
 	return errs
 }
 
-// applyOne is called for several objects at once: it changes nothing that they share.
-func applyOne(ctx context.Context, to client.Writer, source *v1alpha1.GitSource, t *tree, o *parse.Object, have hubObjects, anew bool) outcome {
-	key := objectKey(o.Kind, o.Name)
-	if h := have[key]; h != nil && t.inSync.versions[key] == h.GetResourceVersion() {
-		return outcome{} // compared before, and not touched since
+// applyOne is called for several changes at once: it changes nothing that they share.
+func applyOne(ctx context.Context, to client.Writer, existing client.Reader, source *v1alpha1.GitSource, c *changes.Change) outcome {
+	if c.Action == v1alpha1.ChangeRefuse {
+		return outcome{refusal: c.Message}
 	}
-	want, refusal := desired(source, o)
-	if refusal != "" {
-		return outcome{refusal: refusal}
+	err := explained(write(ctx, to, c), source.Namespace)
+	if c.Have == nil && apierrors.IsConflict(err) {
+		if refusal, readErr := ofOtherShard(ctx, existing, source, c); refusal != "" || readErr != nil {
+			return outcome{refusal: refusal, err: readErr}
+		}
 	}
-	result := write(ctx, to, source.Name, t.revision, want, have[key], anew)
-	result.err = explained(result.err, source.Namespace)
-	if cannotAct(result.err) == nil && isRefusal(result.err) {
-		return outcome{refusal: result.err.Error(), lacking: isLacking(result.err)}
+	if cannotAct(err) == nil && isRefusal(err) {
+		return outcome{refusal: err.Error(), lacking: isLacking(err)}
 	}
-	return result
+	return outcome{err: err}
+}
+
+// ofOtherShard says of an object which exists, but is not in the cache, that it is of another shard than its source; empty if
+// it is not.
+func ofOtherShard(ctx context.Context, existing client.Reader, source *v1alpha1.GitSource, c *changes.Change) (refusal string, err error) {
+	var have metav1.PartialObjectMetadata
+	kind := changes.KindOf(c.Want)
+	have.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
+	if err := existing.Get(ctx, client.ObjectKeyFromObject(c.Want), &have); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	is, own := v1alpha1.ShardOf(&have), v1alpha1.ShardOf(source)
+	if is == own {
+		return "", nil
+	}
+	return fmt.Sprintf("%s %s/%s exists already and is of %s, and this GitSource of %s: label the GitSource as it was (kubectl label --overwrite -n %s gs %s %s), or the object once it has no live run (kubectl label --overwrite -n %s %s %s %s)",
+		kind, have.Namespace, have.Name, v1alpha1.ShardName(is), v1alpha1.ShardName(own), source.Namespace, source.Name, v1alpha1.ShardArgument(is),
+		have.Namespace, strings.ToLower(kind), have.Name, v1alpha1.ShardArgument(own)), nil
 }
 
 // isRefusal says whether an error is about the object, so that trying again does not help.
 func isRefusal(err error) bool {
-	var own *sourceError
-	return errors.As(err, &own) || isLacking(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+	return isLacking(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// write creates or updates one object; one that would start a run anew, only if it may. What somebody else made stays
-// as it is.
-func write(ctx context.Context, to client.Writer, source, revision string, want, have client.Object, anew bool) outcome {
-	if have == nil {
-		return create(ctx, to, revision, want)
+// write creates or updates one object.
+func write(ctx context.Context, to client.Writer, c *changes.Change) error {
+	if c.Have != nil {
+		return to.Update(ctx, c.Want)
 	}
-	if !belongsTo(have, source) {
-		return outcome{err: notOurs(source, want, have)}
-	}
-	if !have.GetDeletionTimestamp().IsZero() {
-		return outcome{deleting: true} // the event of its end has it created
-	}
-	updated, changed := merge(want, have, revision)
-	if !changed {
-		return outcome{inSync: have.GetResourceVersion()}
-	}
-	if !anew && wouldStartAnew(have, updated) {
-		return outcome{startsAnew: true}
-	}
-	err := to.Update(ctx, updated)
-	return outcome{changed: err == nil, err: err}
-}
-
-func create(ctx context.Context, to client.Writer, revision string, want client.Object) outcome {
-	want.GetAnnotations()[v1alpha1.AnnotationSourceRevision] = revision
-	if fmc, ok := want.(*v1alpha1.FleetMiniCluster); ok {
+	if fmc, ok := c.Want.(*v1alpha1.FleetMiniCluster); ok {
 		controllerutil.AddFinalizer(fmc, v1alpha1.Finalizer) // saves the FleetMiniCluster controller a write
 	}
-	err := to.Create(ctx, want)
+	err := to.Create(ctx, c.Want)
 	if apierrors.IsAlreadyExists(err) {
-		name := objectKey(kindOnHub(want), want.GetName())
-		err = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource(name).GroupResource(), want.GetName(), err)
+		err = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource(c.Key).GroupResource(), c.Want.GetName(), err)
 	}
-	return outcome{changed: err == nil, err: err}
-}
-
-// notOurs says whose an object is that a source would write, and how it could.
-func notOurs(source string, want, have client.Object) error {
-	whose := "was not created by a GitSource"
-	if owner := have.GetLabels()[v1alpha1.LabelSource]; owner != "" {
-		whose = "belongs to GitSource " + owner
-	}
-	return &sourceError{v1alpha1.ReasonConflict, fmt.Sprintf("%s %s/%s exists already and %s, which keeps it: rename this one, or hand that one over (kubectl label --overwrite it with %s=%s)",
-		kindOnHub(want), want.GetNamespace(), want.GetName(), whose, v1alpha1.LabelSource, source)}
+	return err
 }

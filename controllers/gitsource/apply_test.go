@@ -18,6 +18,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/gitsource/parse"
+	"github.com/minifleet/minifleet/internal/changes"
 )
 
 // newHub is a hub with these objects.
@@ -50,17 +51,25 @@ func onHub(name, owner, path string) *v1alpha1.FleetMiniCluster {
 	return &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "hpc", Name: name, UID: "uid", ResourceVersion: "7",
 		Labels:      map[string]string{v1alpha1.LabelSource: owner},
-		Annotations: map[string]string{v1alpha1.AnnotationSourcePath: path + "#0"},
+		Annotations: map[string]string{v1alpha1.AnnotationSourcePath: path + "#0", v1alpha1.AnnotationSourceDigest: "d1"},
 	}}
 }
 
 // hubOf are FleetMiniClusters of the hub by their keys.
-func hubOf(objects ...*v1alpha1.FleetMiniCluster) hubObjects {
-	out := hubObjects{}
+func hubOf(objects ...*v1alpha1.FleetMiniCluster) changes.Hub {
+	out := changes.Hub{}
 	for _, o := range objects {
-		out[objectKey(parse.KindFleetMiniCluster, o.Name)] = o
+		out[changes.Key(parse.KindFleetMiniCluster, o.Name)] = o
 	}
 	return out
+}
+
+// applyTree plans and applies a tree.
+func applyTree(t *testing.T, to client.Client, source *v1alpha1.GitSource, tr *tree, have changes.Hub) (applied, error) {
+	t.Helper()
+	plan := changes.Compare(input(source, tr, have))
+	tr.inSync.versions = plan.InSync
+	return apply(t.Context(), to, to, source, &plan)
 }
 
 // refusingHub creates what it is given, but for some names.
@@ -104,7 +113,7 @@ func TestApplyKeepsTheOrderOfFiles(t *testing.T) {
 		}
 		objects = append(objects, o)
 	}
-	got, err := apply(t.Context(), hub, newSource(), treeOf(objects...), hubObjects{})
+	got, err := applyTree(t, hub, newSource(), treeOf(objects...), changes.Hub{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +139,7 @@ func TestApplyLeavesObjectsOfOthersAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			have := onHub("m", tc.owner, "m.yaml")
-			got, err := apply(t.Context(), newHub(t, have), newSource(), treeOf(o), hubOf(have))
+			got, err := applyTree(t, newHub(t, have), newSource(), treeOf(o), hubOf(have))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +184,7 @@ func TestApplyWritesWhatHasChangedOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := apply(t.Context(), r.Client, source, tr, have)
+		out, err := applyTree(t, r.Client, source, tr, have)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +215,7 @@ func TestApplyNamesWhatIsStillBeingDeleted(t *testing.T) {
 	o := parse.Object{Kind: parse.KindFleetMiniCluster, Name: "m", Path: "m.yaml", FleetMiniCluster: &v1alpha1.FleetMiniCluster{}}
 	have := onHub("m", "fleet", "m.yaml")
 	have.DeletionTimestamp, have.Finalizers = &metav1.Time{Time: noon}, []string{v1alpha1.Finalizer}
-	got, err := apply(t.Context(), newHub(t, have), newSource(), treeOf(o), hubOf(have))
+	got, err := applyTree(t, newHub(t, have), newSource(), treeOf(o), hubOf(have))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/gitsource/fetch"
+	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
 func TestCommitOf(t *testing.T) {
@@ -35,7 +36,7 @@ func TestCommitOf(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
-			if utf8.RuneCountInString(got.Subject) > maxSubject || utf8.RuneCountInString(got.Author) > maxAuthor {
+			if utf8.RuneCountInString(got.Subject) > sanitize.MaxSubject || utf8.RuneCountInString(got.Author) > sanitize.MaxAuthor {
 				t.Errorf("longer than allowed: %+v", got)
 			}
 		})
@@ -45,15 +46,15 @@ func TestCommitOf(t *testing.T) {
 func TestRemember(t *testing.T) {
 	var commits []v1alpha1.Commit
 	for i := range v1alpha1.MaxCommits + 5 {
-		commits = remember(commits, &tree{commit: fmt.Sprint(i), revision: fmt.Sprint("main@", i)})
+		commits = remember(commits, &tree{commit: fmt.Sprint(i), revision: fmt.Sprint("main@", i)}, noon.Add(time.Duration(i)*time.Minute))
 	}
 	if len(commits) != v1alpha1.MaxCommits || commits[0].Hash != "24" || commits[19].Hash != "5" {
 		t.Fatalf("got %v", commits)
 	}
-	if again := remember(commits, &tree{commit: "24", revision: "main@24"}); cmp.Diff(commits, again) != "" {
+	if again := remember(commits, &tree{commit: "24", revision: "main@24"}, noon); cmp.Diff(commits, again) != "" {
 		t.Errorf("the same commit changes the list: %s", cmp.Diff(commits, again))
 	}
-	back := remember(commits, &tree{commit: "10", revision: "main@10"})
+	back := remember(commits, &tree{commit: "10", revision: "main@10"}, noon)
 	if len(back) != v1alpha1.MaxCommits || back[0].Hash != "10" || back[1].Hash != "24" {
 		t.Errorf("a commit that is applied again: %v", back)
 	}
@@ -82,6 +83,7 @@ func TestRequests(t *testing.T) {
 			source := &v1alpha1.GitSource{}
 			source.Annotations = map[string]string{v1alpha1.AnnotationReconcileAt: c.token}
 			source.Status.LastHandledReconcileAt = c.handled
+			_, c.done.request = new(requests).latest(source)
 			setStatus(source, c.done, c.err, noon.Add(time.Minute))
 			if got := source.Status.LastHandledReconcileAt; got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
@@ -95,15 +97,15 @@ func TestRequests(t *testing.T) {
 
 func TestUnansweredRequest(t *testing.T) {
 	source := &v1alpha1.GitSource{}
-	if got := unanswered(source); got != "" {
+	if got := unanswered(source, &requests{}); got != "" {
 		t.Errorf("got %q", got)
 	}
 	source.Annotations = map[string]string{v1alpha1.AnnotationReconcileAt: "7"}
-	if got := unanswered(source); got != "; the request minifleet.dev/reconcile-at=7 waits until spec.suspend is false" {
+	if got := unanswered(source, &requests{}); got != "; the request minifleet.dev/reconcile-at=7 waits until spec.suspend is false" {
 		t.Errorf("got %q", got)
 	}
 	source.Status.LastHandledReconcileAt = "7"
-	if got := unanswered(source); got != "" {
+	if got := unanswered(source, &requests{}); got != "" {
 		t.Errorf("got %q", got)
 	}
 }

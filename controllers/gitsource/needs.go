@@ -12,6 +12,7 @@ import (
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/gitsource/parse"
+	"github.com/minifleet/minifleet/internal/changes"
 	"github.com/minifleet/minifleet/internal/grant"
 	"github.com/minifleet/minifleet/internal/override"
 	"github.com/minifleet/minifleet/internal/policy"
@@ -49,49 +50,78 @@ func needingOf(source *v1alpha1.GitSource) needing {
 // They are found once for what they depend on.
 func (t *tree) needsOf(rules policy.Rules, n needing) []treeNeed {
 	if t.needs == nil || t.needing != n {
-		t.needs, t.needing = needsOf(rules, n, t.parsed.Objects), n
+		t.needs, t.found = needsSince(t.foundBefore, rules, n, t.parsed.Objects)
+		t.needing, t.foundBefore = n, nil
 	}
 	return t.needs
 }
 
-func needsOf(rules policy.Rules, n needing, objects []parse.Object) []treeNeed {
+// foundNeed is what one object needs, with what that depends on beside the object and the rules.
+type foundNeed struct {
+	needing   needing
+	placement *v1alpha1.PlacementSpec
+	need      treeNeed
+	needs     bool
+}
+
+// needsSince takes what was found before for the same objects, by their identity.
+func needsSince(before map[any]foundNeed, rules policy.Rules, n needing, objects []parse.Object) ([]treeNeed, map[any]foundNeed) {
 	placements := map[string]*v1alpha1.PlacementSpec{}
 	for i := range objects {
 		if o := &objects[i]; o.Kind == parse.KindPlacement {
 			placements[o.Name] = &o.Placement.Spec
 		}
 	}
+	found := make(map[any]foundNeed, len(objects))
 	out, perhaps := []treeNeed{}, []treeNeed{}
 	for i := range objects {
-		need, ok := needOf(rules, n, &objects[i], placements)
+		o := &objects[i]
+		placement := placementOf(o, n, placements)
+		f, known := before[identity(o)]
+		if !known || f.needing != n || f.placement != placement {
+			f = foundNeed{needing: n, placement: placement}
+			f.need, f.needs = needOf(rules, n, o, placement)
+		}
+		f.need.object = o
+		found[identity(o)] = f
 		switch {
-		case ok && len(need.entry.Permissions) > 0:
-			out = append(out, need)
-		case ok:
-			perhaps = append(perhaps, need)
+		case f.needs && len(f.need.entry.Permissions) > 0:
+			out = append(out, f.need)
+		case f.needs:
+			perhaps = append(perhaps, f.need)
 		}
 	}
-	return append(out, perhaps...)
+	return append(out, perhaps...), found
 }
 
-// needOf is what one object needs, if it needs anything.
-func needOf(rules policy.Rules, n needing, o *parse.Object, placements map[string]*v1alpha1.PlacementSpec) (treeNeed, bool) {
-	var spec *fluxv1alpha2.MiniClusterSpec
-	var placement *v1alpha1.PlacementSpec
-	path := field.NewPath("spec")
+// placementOf is the placement of an object in Git, nil for one that is not there.
+func placementOf(o *parse.Object, n needing, placements map[string]*v1alpha1.PlacementSpec) *v1alpha1.PlacementSpec {
 	switch o.Kind {
 	case parse.KindMiniCluster:
 		name := o.MiniCluster.Labels[v1alpha1.LabelPlacement]
 		if name == "" {
 			name = n.placement
 		}
-		spec, placement = o.MiniCluster.Spec.DeepCopy(), placements[name]
+		return placements[name]
 	case parse.KindFleetMiniCluster:
 		f := &o.FleetMiniCluster.Spec
-		spec, placement, path = f.MiniCluster.DeepCopy(), f.Placement, path.Child("miniCluster")
-		if placement == nil && f.PlacementRef != nil {
-			placement = placements[f.PlacementRef.Name]
+		if f.Placement == nil && f.PlacementRef != nil {
+			return placements[f.PlacementRef.Name]
 		}
+		return f.Placement
+	}
+	return nil
+}
+
+// needOf is what one object needs, if it needs anything.
+func needOf(rules policy.Rules, n needing, o *parse.Object, placement *v1alpha1.PlacementSpec) (treeNeed, bool) {
+	var spec *fluxv1alpha2.MiniClusterSpec
+	path := field.NewPath("spec")
+	switch o.Kind {
+	case parse.KindMiniCluster:
+		spec = o.MiniCluster.Spec.DeepCopy()
+	case parse.KindFleetMiniCluster:
+		spec, path = o.FleetMiniCluster.Spec.MiniCluster.DeepCopy(), path.Child("miniCluster")
 	default:
 		return treeNeed{}, false
 	}
@@ -146,10 +176,8 @@ type declaration struct {
 	unenforced string
 }
 
-// declare records in the status, before anything is applied, which MiniClusters of a source need permissions.
-// Those that are refused are applied nevertheless: it is the FleetMiniCluster that says on the hub why nothing
-// runs, and what is live of it goes on.
-func (r *Reconciler) declare(ctx context.Context, source *v1alpha1.GitSource, namespace grant.Namespace, t *tree, have hubObjects) (declaration, error) {
+// declare finds out what a source declares that needs permissions.
+func (r *Reconciler) declare(ctx context.Context, source *v1alpha1.GitSource, namespace grant.Namespace, t *tree, have changes.Hub) (declaration, error) {
 	unenforced := ""
 	if len(source.Spec.Allow) > 0 {
 		var err error
@@ -157,17 +185,23 @@ func (r *Reconciler) declare(ctx context.Context, source *v1alpha1.GitSource, na
 			return declaration{}, err
 		}
 	}
-	d := declarationOf(source, namespace, unenforced, t.needsOf(r.Policy, needingOf(source)), have)
+	return declarationOf(source, namespace, unenforced, t.needsOf(r.Policy, needingOf(source)), have), nil
+}
+
+// record writes to the status, before anything is applied, which MiniClusters of a source need permissions. Those that
+// are refused are applied nevertheless: it is the FleetMiniCluster that says on the hub why nothing runs, and what is
+// live of it goes on.
+func (r *Reconciler) record(ctx context.Context, source *v1alpha1.GitSource, d declaration) error {
 	now := d.beforeApply()
 	if equality.Semantic.DeepEqual(now, source.Status.Needs) {
-		return d, nil
+		return nil
 	}
 	source.Status.Needs = now
-	return d, r.Client.Status().Update(ctx, source)
+	return r.Client.Status().Update(ctx, source)
 }
 
 // declarationOf compares what a tree needs with what is allowed, and with what was declared before.
-func declarationOf(source *v1alpha1.GitSource, namespace grant.Namespace, unenforced string, needs []treeNeed, have hubObjects) declaration {
+func declarationOf(source *v1alpha1.GitSource, namespace grant.Namespace, unenforced string, needs []treeNeed, have changes.Hub) declaration {
 	d := declaration{unenforced: unenforced}
 	allowed := namespace.Permissions
 	if unenforced == "" {
@@ -187,8 +221,8 @@ func declarationOf(source *v1alpha1.GitSource, namespace grant.Namespace, unenfo
 	}
 	// What is on the hub is still as it was declared before, until it has been applied.
 	for _, need := range source.Status.Needs {
-		h := have[objectKey(parse.KindFleetMiniCluster, need.Name)]
-		if h != nil && belongsTo(h, source.Name) && !declares(d.needs, need) {
+		h := have[changes.Key(parse.KindFleetMiniCluster, need.Name)]
+		if h != nil && changes.BelongsTo(h, source.Name) && !declares(d.needs, need) {
 			d.earlier = append(d.earlier, need)
 		}
 	}
@@ -231,9 +265,12 @@ func (d declaration) beforeApply() []v1alpha1.DeclaredNeed {
 // which is still on the hub as it was: its file cannot be read now, say, or the hub refused the new one, or the new one of
 // the Placement with its overrides.
 func (d declaration) afterApply(objects []parse.Object, refused, deleted []string) []v1alpha1.DeclaredNeed {
+	if len(d.earlier) == 0 {
+		return atMost(maxNeeds, slices.Clone(d.needs))
+	}
 	replaced := map[string]bool{}
 	for _, o := range objects {
-		if key := objectKey(o.Kind, o.Name); !slices.Contains(refused, key) {
+		if key := changes.Key(o.Kind, o.Name); !slices.Contains(refused, key) {
 			replaced[key] = true
 		}
 	}
@@ -242,7 +279,7 @@ func (d declaration) afterApply(objects []parse.Object, refused, deleted []strin
 	}
 	out := slices.Clone(d.needs)
 	for _, need := range d.earlier {
-		if !replaced[objectKey(parse.KindFleetMiniCluster, need.Name)] {
+		if !replaced[changes.Key(parse.KindFleetMiniCluster, need.Name)] {
 			out = append(out, need)
 		}
 	}

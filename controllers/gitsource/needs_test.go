@@ -1,6 +1,7 @@
 package gitsource
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -150,16 +151,19 @@ func TestDeclareRecordsNeedsBeforeAnythingIsApplied(t *testing.T) {
 		}
 		return &s
 	}
-	if _, err := r.declare(t.Context(), source, grant.Namespace{Name: "hpc"}, treeOf(privileged(2)...), nil); err != nil {
-		t.Fatal(err)
+	declare := func() {
+		t.Helper()
+		d, err := r.declare(t.Context(), source, grant.Namespace{Name: "hpc"}, treeOf(privileged(2)...), nil)
+		if err := errors.Join(err, r.record(t.Context(), source, d)); err != nil {
+			t.Fatal(err)
+		}
 	}
+	declare()
 	first := stored()
 	if len(first.Status.Needs) != 2 {
 		t.Errorf("the status lists %v", first.Status.Needs)
 	}
-	if _, err := r.declare(t.Context(), source, grant.Namespace{Name: "hpc"}, treeOf(privileged(2)...), nil); err != nil {
-		t.Fatal(err)
-	}
+	declare()
 	if again := stored(); again.ResourceVersion != first.ResourceVersion {
 		t.Error("the same needs are written again")
 	}

@@ -3,14 +3,21 @@
 // the GitSource's status.
 //
 //	fetch.go    credentials and a commit -> a tree: what the commit declares
+//	verify.go   spec.verify + a commit -> who has signed it, or why it is not applied
+//	overlays.go what the overlays of a commit build to, with its other files
 //	turns.go    which source may be reconciled now, and which may take much memory
 //	needs.go    tree + namespace -> what the source declares that needs permissions, recorded before it is applied
 //	account.go  as whom a source writes, and what it lacks
-//	apply.go    tree + hub -> created and updated objects
-//	anew.go     one object before and after -> would it run anew; and those that wait for approval, if they are many
-//	desired.go  one object in Git -> the object on the hub, and that merged with what is there
-//	prune.go    tree + hub -> deleted objects, or those that wait for approval
+//	apply.go    what is to change (internal/changes) -> created and updated objects
+//	prune.go    what is to change -> deleted objects
+//	dryrun.go   what is to change -> the status of a source that changes nothing
+//	inventory.go what became of all this -> the list of the objects of a source
+//	origin.go   where what is applied comes from, and approvals that have been used
+//	finalize.go a source that is deleted -> what goes with it
 //	report.go   all of these -> status and events
+//	webhook.go  spec.receiver -> the path of a webhook; triggers.go: a webhook -> a reconciliation
+//	measure.go  what of all this is counted (controllers/internal/metrics)
+//	requests.go two annotations -> the request that was made last
 package gitsource
 
 import (
@@ -39,14 +46,18 @@ import (
 	"github.com/minifleet/minifleet/controllers/internal/allowance"
 	"github.com/minifleet/minifleet/controllers/internal/enforcement"
 	"github.com/minifleet/minifleet/controllers/internal/events"
+	"github.com/minifleet/minifleet/controllers/internal/metrics"
 	"github.com/minifleet/minifleet/controllers/internal/retry"
 	"github.com/minifleet/minifleet/gitsource/budget"
 	"github.com/minifleet/minifleet/gitsource/fetch"
+	"github.com/minifleet/minifleet/gitsource/receiver"
+	"github.com/minifleet/minifleet/internal/changes"
 	"github.com/minifleet/minifleet/internal/grant"
 	"github.com/minifleet/minifleet/internal/policy"
+	"github.com/minifleet/minifleet/internal/tracing"
 )
 
-// +kubebuilder:rbac:groups=minifleet.dev,resources=gitsources,verbs=get;list;watch
+// +kubebuilder:rbac:groups=minifleet.dev,resources=gitsources,verbs=get;list;watch;update
 // +kubebuilder:rbac:groups=minifleet.dev,resources=gitsources/status,verbs=update;declare
 // +kubebuilder:rbac:groups=minifleet.dev,resources=fleetminiclusters;placements,verbs=get;list;watch;create;update;delete
 
@@ -63,8 +74,12 @@ const (
 
 // Reconciler keeps the hub's objects as Git repositories declare them.
 type Reconciler struct {
-	Client   client.Client
-	Fetcher  *fetch.Fetcher
+	Client client.Client
+	// Live reads the hub itself, and not the cache.
+	Live    client.Reader
+	Fetcher *fetch.Fetcher
+	// Overlays builds the paths that hold a kustomization.
+	Overlays overlayBuilder
 	Recorder kevents.EventRecorder
 	Now      func() time.Time
 	// Namespace is the manager's own.
@@ -76,10 +91,16 @@ type Reconciler struct {
 	// Policy is what takes a permission, Enforcement whether what sources allow counts.
 	Policy      policy.Rules
 	Enforcement *enforcement.Checker
+	// Webhooks have sources reconciled when something is pushed; nil where the hub does not listen for them.
+	Webhooks *receiver.Server
+	// Arrivals are told when commits become known.
+	Arrivals *metrics.Arrivals
 
 	trees        treeCache
 	turns        turns
 	reservations reservations
+	requests     requests
+	triggers     triggers
 }
 
 // Settings bound what sources may do. Their zero value has the defaults.
@@ -98,7 +119,11 @@ type Settings struct {
 // allowing, whatever the name.
 func (r *Reconciler) SetUp(mgr manager.Manager, allowing *events.Notifier[reconcile.Request]) error {
 	r.turns.perNamespace, r.reservations.most = r.Settings.PerNamespace, r.Settings.Large
+	r.turns.wake = func(name types.NamespacedName) { r.triggers.trigger(name, 0) }
 	allowing.Requests = r.allowing
+	if r.Webhooks != nil {
+		r.Webhooks.SetSink(r)
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("gitsource").
 		// An annotation, whichever it is, has the repository fetched at once.
@@ -107,6 +132,7 @@ func (r *Reconciler) SetUp(mgr manager.Manager, allowing *events.Notifier[reconc
 		Watches(&v1alpha1.Placement{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(editedOrDeleted)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.sourcesIn), builder.WithPredicates(allowance.Changed())).
 		WatchesRawSource(allowing.Source()).
+		WatchesRawSource(r.triggers.source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrentSources, RateLimiter: retry.Limiter[reconcile.Request]()}).
 		Complete(r)
 }
@@ -159,14 +185,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if apierrors.IsNotFound(err) {
 			r.trees.forget(req.NamespacedName)
 			r.turns.forget(req.NamespacedName)
+			r.requests.forget(req.NamespacedName)
+			r.Arrivals.Forget(req.NamespacedName)
+			if r.Webhooks != nil {
+				r.Webhooks.Remove(req.NamespacedName)
+			}
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !source.DeletionTimestamp.IsZero() {
-		return reconcile.Result{}, nil
+		return r.finalize(ctx, source)
 	}
+	r.listen(ctx, source)
 	if source.Spec.Suspend {
 		return retry.OnConflict(r.reportSuspended(ctx, source))
+	}
+	if err := r.setFinalizer(ctx, source); err != nil {
+		return retry.OnConflict(err)
 	}
 	end, again := r.turns.take(req.NamespacedName)
 	if end == nil {
@@ -186,7 +221,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil && !isSourceError(err) {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: next(source.Spec.Interval.Duration, err)}, nil
+	return reconcile.Result{RequeueAfter: untilWebhook(source, next(source.Spec.Interval.Duration, err))}, nil
 }
 
 // next is when a source is read again. No event tells that a Secret may be read by now.
@@ -210,8 +245,12 @@ func spread(interval time.Duration) time.Duration {
 type progress struct {
 	tree     *tree
 	declared declaration
-	applied  applied
-	pruned   pruned
+	plan     changes.Plan
+	// carriedOut says that the plan was, as far as applied and pruned say.
+	carriedOut bool
+	applied    applied
+	pruned     pruned
+	request    string // the token of the request that was made last, to be answered
 }
 
 // sync fetches, applies and prunes, all within spec.timeout. After an error, everything that was applied before stays.
@@ -251,21 +290,49 @@ func (r *Reconciler) syncWithin(ctx context.Context, source *v1alpha1.GitSource)
 	if err := checkEncrypted(source, namespace); err != nil {
 		return done, err
 	}
-	if done.tree, err = r.fetch(ctx, source, have.filesOf(source.Name)); err != nil {
+	if done.tree, err = r.measured(ctx, source, have); err != nil {
 		return done, err
 	}
+	ctx, span := traceCommit(ctx, source, done.tree)
+	defer func() { span.End(err) }()
 	if done.declared, err = r.declare(ctx, source, namespace, done.tree, have); err != nil {
+		return done, err
+	}
+	done.plan = changes.Compare(input(source, done.tree, have))
+	done.tree.inSync.versions = done.plan.InSync
+	if isDry(source) {
+		return done, nil
+	}
+	return r.carryOut(ctx, source, done)
+}
+
+// carryOut applies and prunes as planned.
+func (r *Reconciler) carryOut(ctx context.Context, source *v1alpha1.GitSource, done progress) (progress, error) {
+	if err := r.record(ctx, source, done.declared); err != nil {
 		return done, err
 	}
 	to, err := r.writer(source)
 	if err != nil {
 		return done, err
 	}
-	if done.applied, err = apply(ctx, to, source, done.tree, have); err != nil {
+	if err := r.noteOrigin(ctx, source); err != nil {
 		return done, err
 	}
-	done.pruned, err = prune(ctx, to, source, done.tree, have, done.applied)
+	done.carriedOut = true
+	ctx, span := tracing.Start(ctx, "apply", tracing.Number("minifleet.changes", len(done.plan.Changes)))
+	if done.applied, err = apply(ctx, to, r.Live, source, &done.plan); err == nil {
+		done.pruned, err = prune(ctx, to, &done.plan, done.applied)
+	}
+	span.End(err)
+	noteChanges(source, done)
 	return done, err
+}
+
+// input is what a tree changes on the hub.
+func input(source *v1alpha1.GitSource, t *tree, have changes.Hub) changes.Input {
+	return changes.Input{
+		Source: source, Commit: commitOf(t), Parsed: t.parsed, PathProblem: t.pathProblem, Hub: have, InSync: t.inSync.versions,
+	}
 }
 
 // checkEncrypted refuses http:// where something is allowed: whoever is on the way could have it use that.

@@ -17,6 +17,7 @@ import (
 	"github.com/minifleet/minifleet/gitsource/budget"
 	"github.com/minifleet/minifleet/gitsource/fetch"
 	"github.com/minifleet/minifleet/gitsource/parse"
+	"github.com/minifleet/minifleet/internal/changes"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
@@ -31,31 +32,50 @@ const (
 // reconciliation early.
 func (r *Reconciler) report(ctx context.Context, source *v1alpha1.GitSource, done progress, err error) error {
 	before := source.DeepCopy()
+	_, done.request = r.requests.latest(source)
 	setStatus(source, done, err, r.Now())
-	if !equality.Semantic.DeepEqual(before.Status, source.Status) {
+	unreadable := r.reportWebhook(ctx, source)
+	if !sameStatus(before.Status, source.Status) {
 		if err := r.Client.Status().Update(ctx, source); err != nil {
 			return err
 		}
 	}
+	if err == nil && !isDry(source) {
+		done.tree.changed = nil // the status tells it; one that could not be written is made up again
+	}
+	measureChanges(before, done)
 	r.sendEvents(source, before, done)
-	return nil
+	return unreadable
+}
+
+// sameStatus says whether two statuses say the same. Their inventories are by far the longest, and compared without
+// reflection.
+func sameStatus(a, b v1alpha1.GitSourceStatus) bool {
+	if !slices.Equal(a.Inventory, b.Inventory) {
+		return false
+	}
+	a.Inventory, b.Inventory = nil, nil
+	return equality.Semantic.DeepEqual(&a, &b)
 }
 
 func (r *Reconciler) reportSuspended(ctx context.Context, source *v1alpha1.GitSource) error {
 	before := source.Status.DeepCopy()
+	waits := unanswered(source, &r.requests)
 	source.Status.ObservedGeneration = source.Generation
+	forgetUnasked(source)
 	condition.Set(source, r.Now(), conditions.FalseCondition(v1alpha1.ConditionReady, v1alpha1.ReasonSuspended, "%s",
-		"suspended: the repository is not read while spec.suspend is true; what was applied stays"+unanswered(source)))
+		"suspended: the repository is not read while spec.suspend is true; what was applied stays"+waits))
+	unreadable := r.reportWebhook(ctx, source)
 	if equality.Semantic.DeepEqual(before, &source.Status) {
-		return nil
+		return unreadable
 	}
 	if err := r.Client.Status().Update(ctx, source); err != nil {
 		return err
 	}
-	if waits := unanswered(source); waits != "" {
+	if waits != "" {
 		r.Recorder.Eventf(source, nil, corev1.EventTypeNormal, v1alpha1.ReasonSuspended, "Sync", "%s", sanitize.Text("suspended"+waits, sanitize.MaxNote))
 	}
-	return nil
+	return unreadable
 }
 
 // reportWaiting says of a source that was never reconciled why it is not yet. Others keep what their last reconciliation
@@ -70,35 +90,45 @@ func (r *Reconciler) reportWaiting(ctx context.Context, source *v1alpha1.GitSour
 }
 
 // unanswered says that somebody has asked to read the repository of a source that is suspended.
-func unanswered(source *v1alpha1.GitSource) string {
-	token := requested(source)
+func unanswered(source *v1alpha1.GitSource, asked *requests) string {
+	annotation, token := asked.latest(source)
 	if token == "" || token == source.Status.LastHandledReconcileAt {
 		return ""
 	}
-	return fmt.Sprintf("; the request %s=%s waits until spec.suspend is false", v1alpha1.AnnotationReconcileAt, token)
+	return fmt.Sprintf("; the request %s=%s waits until spec.suspend is false", annotation, token)
 }
 
 // setStatus makes up the status of one reconciliation.
 func setStatus(source *v1alpha1.GitSource, done progress, err error, now time.Time) {
 	st := &source.Status
 	st.ObservedGeneration = source.Generation
-	if token := requested(source); token != "" && (done.tree != nil || isSourceError(err)) {
+	if token := done.request; token != "" && (done.tree != nil || isSourceError(err)) {
 		st.LastHandledReconcileAt = token // the repository was asked, whatever the answer
 	}
+	setVerified(source, done, err, now)
+	if done.tree != nil {
+		attempted := commitOf(done.tree)
+		st.LastAttempted = &attempted
+	}
+	setOrigin(source, done, err)
+	forgetUnasked(source)
 	if err != nil {
+		if done.carriedOut {
+			setInventory(source, done) // some of it may have been done
+		}
 		condition.Set(source, now, conditions.FalseCondition(v1alpha1.ConditionReady, reasonOf(err), "%s", notApplied(err, st.Revision)))
 		return
 	}
-	problems, warnings := problemsOf(done)
+	if isDry(source) {
+		setDryRun(source, done, now)
+		return
+	}
+	problems := setProblems(st, done)
 	st.Revision, st.Commit = done.tree.revision, done.tree.commit
-	st.Commits = remember(st.Commits, done.tree)
+	st.Commits = remember(st.Commits, done.tree, now)
 	st.MiniClusters = countMiniClusters(done.tree.parsed.Objects)
 	st.Needs = done.declared.afterApply(done.tree.parsed.Objects, slices.Concat(done.applied.refused, done.applied.blocked), done.pruned.deleted)
-	st.ProblemCount = int32(len(problems)) //nolint:gosec // far fewer than 2³¹
-	st.Problems = nil
-	if all := slices.Concat(problems, warnings); len(all) > 0 {
-		st.Problems = all[:min(len(all), maxProblems)]
-	}
+	setInventory(source, done)
 	condition.Set(source, now, ready(source, done, problems))
 	for _, q := range questions {
 		if message := q.message(source, done); message != "" {
@@ -108,6 +138,27 @@ func setStatus(source *v1alpha1.GitSource, done progress, err error, now time.Ti
 		}
 	}
 	st.Prune, st.RunsAnew = blocked(done.pruned.blocked), blocked(done.applied.blocked)
+}
+
+// forgetUnasked removes what the spec does not ask for any more.
+func forgetUnasked(source *v1alpha1.GitSource) {
+	if !isDry(source) {
+		source.Status.DryRun = nil
+	}
+	if source.Spec.Verify == nil {
+		conditions.Delete(source, v1alpha1.ConditionSourceVerified)
+	}
+}
+
+// setProblems lists the problems, and returns all of them, without warnings.
+func setProblems(st *v1alpha1.GitSourceStatus, done progress) []v1alpha1.FileProblem {
+	problems, warnings := problemsOf(done)
+	st.ProblemCount = int32(len(problems)) //nolint:gosec // far fewer than 2³¹
+	st.Problems = nil
+	if all := slices.Concat(problems, warnings); len(all) > 0 {
+		st.Problems = within(all, maxProblems, maxProblemsBytes)
+	}
+	return problems
 }
 
 // blocked are the first of those that wait for approval.
@@ -154,8 +205,8 @@ func ready(source *v1alpha1.GitSource, done progress, problems []v1alpha1.FilePr
 
 func countMiniClusters(objects []parse.Object) int32 {
 	var n int32
-	for _, o := range objects {
-		if o.Kind != parse.KindPlacement {
+	for i := range objects {
+		if objects[i].Kind != parse.KindPlacement {
 			n++
 		}
 	}
@@ -174,12 +225,8 @@ func pruneQuestion(source *v1alpha1.GitSource, done progress) string {
 	if len(done.pruned.blocked) == 0 {
 		return ""
 	}
-	why := "so many objects at once"
-	if done.tree.pathProblem != "" {
-		why = done.tree.pathProblem
-	}
 	return fmt.Sprintf("revision %s no longer declares %s (%s); nothing was deleted. %s",
-		done.tree.revision, sanitize.Names(done.pruned.blocked, maxNames), why, approve(source, v1alpha1.AnnotationApprovePrune, done.tree.commit))
+		done.tree.revision, sanitize.Names(done.pruned.blocked, maxNames), done.plan.Prune.Why, approve(source, v1alpha1.AnnotationApprovePrune, done.tree.commit))
 }
 
 func runsQuestion(source *v1alpha1.GitSource, done progress) string {
@@ -187,17 +234,21 @@ func runsQuestion(source *v1alpha1.GitSource, done progress) string {
 	if len(blocked) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("revision %s would run %d MiniClusters anew that have run before (%s); these were not updated. %s",
-		done.tree.revision, len(blocked), sanitize.Names(blocked, maxNames), approve(source, v1alpha1.AnnotationApproveRuns, done.tree.commit))
+	why := ""
+	if done.plan.Runs.Why != changes.WhyMany {
+		why = ", and " + done.plan.Runs.Why
+	}
+	return fmt.Sprintf("revision %s would run %d MiniClusters anew that have run before (%s)%s; these were not updated. %s",
+		done.tree.revision, len(blocked), sanitize.Names(blocked, maxNames), why, approve(source, v1alpha1.AnnotationApproveRuns, done.tree.commit))
 }
 
 // approve says how to approve a commit, and that a value which is no full hash approves none. The command is at the end.
 func approve(source *v1alpha1.GitSource, annotation, commit string) string {
 	bad := ""
-	if value := source.Annotations[annotation]; value != "" && !isFullHash(value) {
+	if value := source.Annotations[annotation]; value != "" && !v1alpha1.IsApproval(value) {
 		bad = fmt.Sprintf("The annotation %s is %q, which approves nothing: it has to be the full hash of the commit. ", annotation, sanitize.Text(value, maxApproval))
 	}
-	return fmt.Sprintf("%sIf that is meant: kubectl -n %s annotate --overwrite gitsource %s %s=%s", bad, source.Namespace, source.Name, annotation, commit)
+	return fmt.Sprintf("%sIf that is meant: kubectl -n %s annotate --overwrite gitsource %s %s=%s", bad, source.Namespace, source.Name, annotation, source.Approval(annotation, commit))
 }
 
 // maxApproval is how much is shown of a value that approves nothing, in bytes.
@@ -205,6 +256,15 @@ const maxApproval = 80
 
 // problemsMessage is about the first problem, of which there is one. What is still being deleted is not applied either.
 func problemsMessage(problems []v1alpha1.FileProblem, revision string, deleting []string) string {
+	waits := ""
+	if len(deleting) > 0 {
+		waits = "; waits for the end of a deletion, to create anew: " + sanitize.Names(deleting, maxNames)
+	}
+	return fmt.Sprintf("%s%s; everything else of revision %s is applied", firstProblem(problems), waits, revision)
+}
+
+// firstProblem tells one problem, and how many more there are.
+func firstProblem(problems []v1alpha1.FileProblem) string {
 	p := problems[0]
 	where := p.Path
 	if p.Line > 0 {
@@ -220,11 +280,7 @@ func problemsMessage(problems []v1alpha1.FileProblem, revision string, deleting 
 	if n := len(problems) - 1; n > 0 {
 		more = fmt.Sprintf(" (and %d more, see status.problems)", n)
 	}
-	waits := ""
-	if len(deleting) > 0 {
-		waits = "; waits for the end of a deletion, to create anew: " + sanitize.Names(deleting, maxNames)
-	}
-	return fmt.Sprintf("%s: %s%s%s; everything else of revision %s is applied", where, p.Message, more, waits, revision)
+	return fmt.Sprintf("%s: %s%s", where, p.Message, more)
 }
 
 // problemsOf are what could not be applied (first what is not allowed, then what cannot be read, then what the
@@ -289,6 +345,7 @@ func newTroubles(source, before *v1alpha1.GitSource) []metav1.Condition {
 		}
 	}
 	add(v1alpha1.ConditionReady, metav1.ConditionFalse)
+	add(v1alpha1.ConditionReceiverFailed, metav1.ConditionTrue)
 	for _, q := range questions {
 		add(q.condition, metav1.ConditionTrue)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/gitsource/fetch"
 	"github.com/minifleet/minifleet/gitsource/parse"
+	"github.com/minifleet/minifleet/internal/changes"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -49,13 +50,17 @@ var outcomes = map[string]struct {
 		ready: "True Succeeded", message: "applied revision main@0123456: 1 MiniClusters",
 	},
 	"a prune that waits for approval": {
-		done:  with(applies("a"), func(p *progress) { p.pruned.blocked = []string{"FleetMiniCluster/b", "FleetMiniCluster/c"} }),
+		done: with(applies("a"), func(p *progress) {
+			p.pruned.blocked, p.plan.Prune.Why = []string{"FleetMiniCluster/b", "FleetMiniCluster/c"}, changes.WhyMany
+		}),
 		ready: "False PruneBlocked",
 		message: "revision main@0123456 no longer declares FleetMiniCluster/b, FleetMiniCluster/c (so many objects at once); nothing was deleted. " +
 			"If that is meant: kubectl -n hpc annotate --overwrite gitsource fleet minifleet.dev/approve-prune=" + fullCommit,
 	},
 	"runs that wait for approval": {
-		done:  with(applies("a", "b"), func(p *progress) { p.applied.blocked = []string{"FleetMiniCluster/a", "FleetMiniCluster/b"} }),
+		done: with(applies("a", "b"), func(p *progress) {
+			p.applied.blocked, p.plan.Runs.Why = []string{"FleetMiniCluster/a", "FleetMiniCluster/b"}, changes.WhyMany
+		}),
 		ready: "False RunsBlocked",
 		message: "revision main@0123456 would run 2 MiniClusters anew that have run before (FleetMiniCluster/a, FleetMiniCluster/b); these were not updated. " +
 			"If that is meant: kubectl -n hpc annotate --overwrite gitsource fleet minifleet.dev/approve-runs=" + fullCommit,
@@ -63,6 +68,7 @@ var outcomes = map[string]struct {
 	"a prune and runs that wait for approval": {
 		done: with(applies("a", "b"), func(p *progress) {
 			p.applied.blocked, p.pruned.blocked = []string{"FleetMiniCluster/a", "FleetMiniCluster/b"}, []string{"FleetMiniCluster/b", "FleetMiniCluster/c"}
+			p.plan.Prune.Why, p.plan.Runs.Why = changes.WhyMany, changes.WhyMany
 		}),
 		ready: "False PruneBlocked",
 		message: "revision main@0123456 no longer declares FleetMiniCluster/b, FleetMiniCluster/c (so many objects at once); nothing was deleted. " +
@@ -85,6 +91,14 @@ var outcomes = map[string]struct {
 		done:    with(applies("a"), func(p *progress) { p.pruned.pending = []string{"FleetMiniCluster/b"} }),
 		ready:   "True Succeeded",
 		message: "applied revision main@0123456: 1 MiniClusters; no longer declared, and still being deleted: FleetMiniCluster/b",
+	},
+	"runs of a source that has moved, which wait for approval": {
+		done: with(applies("a"), func(p *progress) {
+			p.applied.blocked, p.plan.Runs.Why = []string{"FleetMiniCluster/a"}, "spec.url has changed"
+		}),
+		ready: "False RunsBlocked",
+		message: "revision main@0123456 would run 1 MiniClusters anew that have run before (FleetMiniCluster/a), and spec.url has changed; these were not updated. " +
+			"If that is meant: kubectl -n hpc annotate --overwrite gitsource fleet minifleet.dev/approve-runs=" + fullCommit,
 	},
 	"a path that has disappeared": {
 		done:  with(applies(), func(p *progress) { p.tree.pathProblem = "there is no directory x" }),

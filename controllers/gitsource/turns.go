@@ -30,6 +30,8 @@ const (
 // do not take all workers. Who has to wait holds no worker: it asks again.
 type turns struct {
 	perNamespace int // 0 is DefaultPerNamespace
+	// wake has a source that waits ask again; nil: only its delay does.
+	wake func(types.NamespacedName)
 
 	mu      sync.Mutex
 	active  map[string]int
@@ -66,11 +68,22 @@ func (t *turns) wait(key types.NamespacedName, most int) time.Duration {
 	return min(max(minTurnDelay, turnPace*time.Duration(len(t.waiting[key.Namespace])/most)), maxTurnDelay)
 }
 
+// end ends a turn and wakes one that waits for it, whichever: those of a repository that many sources read are told of a push
+// at the same time, and the last of them would wait for many delays.
 func (t *turns) end(namespace string) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.active[namespace]--; t.active[namespace] == 0 {
 		delete(t.active, namespace)
+	}
+	var next *types.NamespacedName
+	for name := range t.waiting[namespace] {
+		next = &types.NamespacedName{Namespace: namespace, Name: name}
+		t.removeWaiting(*next) // another turn that ends wakes another one
+		break
+	}
+	t.mu.Unlock()
+	if next != nil && t.wake != nil {
+		t.wake(*next)
 	}
 }
 

@@ -93,3 +93,32 @@ func TestReservations(t *testing.T) {
 		}
 	})
 }
+
+// Those that wait do so no longer than for a turn.
+func TestTurnThatEndsWakesAnother(t *testing.T) {
+	var woken []string
+	turns := turns{perNamespace: 1, wake: func(key types.NamespacedName) { woken = append(woken, key.String()) }}
+	key := func(namespace, name string) types.NamespacedName {
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	end, _ := turns.take(key("physics", "a"))
+	for _, name := range []string{"b", "c"} {
+		if second, _ := turns.take(key("physics", name)); second != nil {
+			t.Fatal("a second turn at the same time")
+		}
+	}
+	other, _ := turns.take(key("chemistry", "a"))
+	other()
+	if len(woken) != 0 {
+		t.Error("a turn of another namespace wakes", woken)
+	}
+	end()
+	if len(woken) != 1 || woken[0] != "physics/b" && woken[0] != "physics/c" {
+		t.Fatal(woken)
+	}
+	next, _ := turns.take(types.NamespacedName{Namespace: "physics", Name: woken[0][len("physics/"):]})
+	next()
+	if len(woken) != 2 || woken[0] == woken[1] {
+		t.Error(woken)
+	}
+}

@@ -12,25 +12,31 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 )
 
-// connect hands the member's kubeconfig to the provider. A kubeconfig that cannot be read for the moment
-// changes nothing; one that is not there disconnects. Of a quarantined member nothing is asked.
+// connect hands what the member is reached by to the provider. What cannot be read for the moment changes nothing; what is
+// not there, or must not be used, disconnects. Of a quarantined member nothing is asked.
 func (r *Reconciler) connect(ctx context.Context, member *v1alpha1.MemberCluster) (clusters.State, error) {
-	kubeconfig, key, err := r.kubeconfigOf(ctx, member)
+	target, without, err := r.target(ctx, member)
 	if err != nil {
 		return clusters.State{}, err
 	}
 	before, connected := r.Provider.State(member.Name)
 	quarantine, invalid := r.quarantine(member, before.Quarantine)
-	if len(kubeconfig) == 0 {
-		if connected && !member.DeletionTimestamp.IsZero() {
-			return before, nil // deleted together with the MemberCluster, which needs it to the end
+	if without != nil {
+		if connected && (!member.DeletionTimestamp.IsZero() || without.Reason == v1alpha1.ReasonConnecting) {
+			return before, nil // deleted together with the MemberCluster, which needs it to the end; or not read yet
 		}
 		r.Provider.Remove(member.Name)
-		state := kubeconfigMissing(key)
-		state.Quarantine = quarantine
-		return state, nil
+		without.Quarantine = quarantine
+		return *without, nil
 	}
-	target := targetOf(member, kubeconfig)
+	held, err := r.heldElsewhere(ctx, member)
+	if err != nil {
+		return clusters.State{}, err
+	}
+	if held != nil {
+		r.Provider.Remove(member.Name)
+		return clusters.State{Reason: held.Reason, Message: held.Error(), Quarantine: quarantine}, nil
+	}
 	target.Quarantine = quarantine
 	r.Provider.Ensure(member.Name, target)
 	state, _ := r.Provider.State(member.Name)
@@ -46,6 +52,38 @@ func (r *Reconciler) connect(ctx context.Context, member *v1alpha1.MemberCluster
 	}
 	r.Provider.Remove(member.Name)
 	return clusters.State{Reason: refused.Reason, Message: refused.Error()}, nil
+}
+
+// target is what to connect a member to, or else the state of one that has nothing to be reached by.
+func (r *Reconciler) target(ctx context.Context, member *v1alpha1.MemberCluster) (clusters.Target, *clusters.State, error) {
+	if member.Spec.ClusterProfileRef.Name != "" {
+		access, without := r.accessOf(member)
+		target := targetOf(member, nil)
+		target.Access = access
+		return target, without, nil
+	}
+	kubeconfig, key, err := r.kubeconfigOf(ctx, member)
+	if err != nil {
+		return clusters.Target{}, nil, err
+	}
+	if len(kubeconfig) == 0 {
+		without := kubeconfigMissing(key)
+		return clusters.Target{}, &without, nil
+	}
+	return targetOf(member, kubeconfig), nil, nil
+}
+
+// accessOf is how to reach a member that has a ClusterProfile, or else its state.
+func (r *Reconciler) accessOf(member *v1alpha1.MemberCluster) (*clusters.Access, *clusters.State) {
+	if r.Profiles == nil {
+		return nil, &clusters.State{Reason: v1alpha1.ReasonClusterProfilesOff, Message: "spec.clusterProfileRef: the controller knows no credential plugins, without which a ClusterProfile is no way to a cluster: " +
+			"start it with --cluster-profile-providers, or set spec.kubeconfigSecretRef instead"}
+	}
+	access, err := r.Profiles.access(member.Spec.ClusterProfileRef.Name)
+	if err != nil {
+		return nil, &clusters.State{Reason: err.Reason, Message: "spec.clusterProfileRef: " + err.Error()}
+	}
+	return access, nil
 }
 
 // kubeconfigOf is the kubeconfig of a member, empty where there is none, and the name of its Secret.

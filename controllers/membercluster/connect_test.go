@@ -1,8 +1,10 @@
 package membercluster
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,11 +35,34 @@ func TestConnectWithoutAKubeconfig(t *testing.T) {
 	}
 }
 
+// Without the flag a member that has a ClusterProfile says what to do, and is what it was: nothing else.
+func TestConnectWithoutCredentialPlugins(t *testing.T) {
+	hub := newHub(t)
+	member := newMember(byProfile("granite"))
+	state, err := newReconciler(hub, hub).connect(t.Context(), member)
+	if err != nil || state.Reason != v1alpha1.ReasonClusterProfilesOff || state.Ready ||
+		!strings.Contains(state.Message, "spec.clusterProfileRef") || !strings.Contains(state.Message, "--cluster-profile-providers") {
+		t.Errorf("%+v, %v", state, err)
+	}
+	setReady(member, state, noon)
+	if c := conditions.Get(member, v1alpha1.ConditionReady); c.Status != metav1.ConditionFalse {
+		t.Errorf("%+v", c)
+	}
+}
+
+// byProfile has a member reached by a ClusterProfile.
+func byProfile(name string) func(*v1alpha1.MemberCluster) {
+	return func(m *v1alpha1.MemberCluster) {
+		m.Spec.KubeconfigSecretRef, m.Spec.ClusterProfileRef = v1alpha1.LocalReference{}, v1alpha1.LocalReference{Name: name}
+	}
+}
+
 func TestWatches(t *testing.T) {
 	refused := newMember(func(m *v1alpha1.MemberCluster) { m.Name = "refused"; setReady(m, stateDuplicate, noon) })
 	drained := newMember(draining("true"))
 	other := newMember(func(m *v1alpha1.MemberCluster) { m.Name = "other"; m.Spec.KubeconfigSecretRef.Name = "shared" })
-	hub := newHub(t, refused, drained, other)
+	profiled := newMember(byProfile("granite"), func(m *v1alpha1.MemberCluster) { m.Name = "profiled" })
+	hub := newHub(t, refused, drained, other, profiled)
 	r := newReconciler(hub, hub)
 	fmc := withRun("m", "alpine", v1alpha1.RunSucceeded)
 	fmc.Status.Runs = append(fmc.Status.Runs, v1alpha1.Run{Cluster: "other"}, v1alpha1.Run{Cluster: "alpine"}, v1alpha1.Run{Cluster: "not-registered"})
@@ -46,6 +71,9 @@ func TestWatches(t *testing.T) {
 		want []string
 	}{
 		"a kubeconfig":             {names(r.usersOf(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "shared"}})), []string{"other"}},
+		"a profile":                {names(r.usersOfProfile(t.Context(), "granite")), []string{"profiled"}},
+		"another profile":          {names(r.usersOfProfile(t.Context(), "shared")), nil},
+		"all profiles":             {names(r.usersOfProfile(t.Context(), anyProfile)), []string{"profiled"}},
 		"a deleted registration":   {names(r.refusedDuplicates(t.Context(), other)), []string{"refused"}},
 		"runs of a drained member": {names(r.drainedMembersOf(t.Context(), fmc)), []string{"alpine"}},
 	} {

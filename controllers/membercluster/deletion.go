@@ -236,9 +236,9 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, member *v1alpha1.Membe
 
 // orphanAll ends the deletion of a MemberCluster with everything on the member as it is.
 func (r *Reconciler) orphanAll(ctx context.Context, member *v1alpha1.MemberCluster) (reconcile.Result, error) {
-	var list v1alpha1.FleetMiniClusterList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return reconcile.Result{}, fmt.Errorf("listing FleetMiniClusters: %w", err)
+	var list v1alpha1.FleetMiniClusterList // of all shards
+	if err := r.APIReader.List(ctx, &list); err != nil {
+		return reconcile.Result{}, fmt.Errorf("listing FleetMiniClusters on the hub: %w", err)
 	}
 	return r.removeFinalizer(ctx, member, corev1.EventTypeWarning, v1alpha1.ReasonOrphaned, orphanedMessage(member, list.Items))
 }

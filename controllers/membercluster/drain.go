@@ -110,6 +110,9 @@ func (r *Reconciler) confirm(ctx context.Context, member *v1alpha1.MemberCluster
 	if d.live = liveOn(list.Items, member.Name); len(d.live) > 0 {
 		r.drains.Delete(member.UID)
 		d.again = drainInterval // until the cache shows it
+		if len(liveOn(ofOthers(list.Items, r.Elsewhere.Shard), member.Name)) == len(d.live) {
+			d.again = r.Intervals.Away // it never does
+		}
 		return nil
 	}
 	d.done = true

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,7 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/controllers/internal/inflight"
+	"github.com/minifleet/minifleet/controllers/internal/shards"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -37,11 +39,21 @@ func newHub(t *testing.T, objects ...client.Object) client.Client {
 func newReconciler(hub, cache client.Client) *Reconciler {
 	now := func() time.Time { return noon }
 	return &Reconciler{
-		Client: cache, Cache: cache, APIReader: hub, Namespace: "minifleet-system", FleetID: "hub", Identity: &fleetOf{},
+		Elsewhere: &shards.Members{Cached: none{}, Live: hub},
+		Client:    cache, Cache: cache, APIReader: hub, Namespace: "minifleet-system", FleetID: "hub", Identity: &fleetOf{},
 		Provider: clusters.NewProvider(logr.Discard(), now, func(string, bool) {}),
 		Recorder: events.NewFakeRecorder(100), Now: now, InFlight: &inflight.Tracker{},
 	}
 }
+
+// none is a cache that has nothing.
+type none struct{ client.Reader }
+
+func (none) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("memberclusters").GroupResource(), key.Name)
+}
+
+func (none) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
 // fleetOf is the identity of a fleet with which nothing can go wrong.
 type fleetOf struct{ declared, forgotten []string }

@@ -45,11 +45,11 @@ func (r *Reconciler) Admit(ctx context.Context, name, uid string) error {
 
 // refuse says why a member may not be the cluster with a UID, nil where it may.
 func (r *Reconciler) refuse(ctx context.Context, from client.Reader, member *v1alpha1.MemberCluster, uid string) (*clusters.Error, error) {
-	var all v1alpha1.MemberClusterList
-	if err := from.List(ctx, &all); err != nil {
+	all, err := r.registered(ctx, from)
+	if err != nil {
 		return nil, err
 	}
-	other := duplicateOf(member, uid, all.Items)
+	other := duplicateOf(member, uid, all)
 	if other == nil {
 		r.claims.Delete(member.Name)
 		return nil, nil //nolint:nilnil // it is not refused
@@ -72,7 +72,7 @@ func (r *Reconciler) refuse(ctx context.Context, from client.Reader, member *v1a
 		here, other.Name, there)}, nil
 }
 
-// address is what a kubeconfig says of a cluster.
+// address is what a kubeconfig or a ClusterProfile says of a cluster.
 type address struct{ server, ca string }
 
 func (a address) String() string {
@@ -84,11 +84,11 @@ func (a address) String() string {
 
 // addressOf is what the administrator of the hub says of a member, now.
 func (r *Reconciler) addressOf(ctx context.Context, member *v1alpha1.MemberCluster) (address, error) {
-	kubeconfig, _, err := r.kubeconfigOf(ctx, member)
-	if err != nil {
+	target, without, err := r.target(ctx, member)
+	if err != nil || without != nil {
 		return address{}, err
 	}
-	server, ca := clusters.Address(kubeconfig)
+	server, ca := target.Address()
 	return address{server, ca}, nil
 }
 
@@ -128,7 +128,7 @@ func recordedAt(m *v1alpha1.MemberCluster) metav1.Time {
 	return m.CreationTimestamp
 }
 
-// setIdentity records the identity of a member that is used, and what its kubeconfig says of it: whoever changes that, and
+// setIdentity records the identity of a member that is used, and what its kubeconfig or ClusterProfile says of it: whoever changes that, and
 // reaches the same cluster, is its administrator.
 func setIdentity(member *v1alpha1.MemberCluster, state clusters.State, now time.Time) {
 	s := &member.Status
@@ -153,11 +153,13 @@ func (r *Reconciler) tellClaimed(ctx context.Context, claimant *v1alpha1.MemberC
 	if !ok {
 		return
 	}
-	var first v1alpha1.MemberCluster
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: key}, &first); err != nil {
-		return // it is being deleted
+	first := &v1alpha1.MemberCluster{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: key}, first); err != nil {
+		if first, err = r.Elsewhere.Find(ctx, key); err != nil || first == nil {
+			return // it is being deleted
+		}
 	}
-	r.Recorder.Eventf(&first, claimant, corev1.EventTypeWarning, v1alpha1.ReasonIdentityClaimed, "Connect",
+	r.Recorder.Eventf(first, claimant, corev1.EventTypeWarning, v1alpha1.ReasonIdentityClaimed, "Connect",
 		"MemberCluster %s answers with the cluster UID of this one, from another address or with another CA: it is refused, and this one is used on", claimant.Name)
 }
 

@@ -3,7 +3,6 @@ package membercluster
 import (
 	"context"
 	"errors"
-
 	"fmt"
 	"slices"
 	"time"
@@ -34,6 +33,9 @@ func (r *Reconciler) removeOrphans(ctx context.Context, member *v1alpha1.MemberC
 		successor, err := r.bearerOf(ctx, o.Owner)
 		if err != nil {
 			return false, err
+		}
+		if successor == o.UID {
+			return false, nil // it is about to be deleted by the controller of another shard, which has noted this before
 		}
 		return removeOrphan(ctx, m, o, ownedBy(r.FleetID, o, successor), r.FleetID)
 	})

@@ -1,9 +1,12 @@
-// Package membercluster reconciles MemberClusters. What comes in are a MemberCluster, its kubeconfig, what its
+// Package membercluster reconciles MemberClusters. What comes in are a MemberCluster, its kubeconfig or ClusterProfile, what its
 // connection says and the ledgers of all FleetMiniClusters; what goes out are connections, the MemberCluster's
 // status, and a member from which everything of MiniFleet is removed once its MemberCluster is deleted.
 //
-//	connect.go   kubeconfig -> connection
+//	start.go     all members and ledgers, when the hub starts -> connections, what has live runs first
+//	connect.go   kubeconfig or ClusterProfile -> connection
+//	profiles.go  ClusterProfiles of the hub -> how to reach a member
 //	identity.go  cluster UIDs -> which member may be which cluster, and which are quarantined
+//	shard.go     a MemberCluster that comes from another shard, or goes to one -> whether this process may use it
 //	drain.go     ledgers -> which runs are live on a member that is drained or deleted, and whether none can begin
 //	deletion.go  a drained member whose MemberCluster is deleted -> nothing of MiniFleet there, no finalizer
 //	orphans.go   what deleted FleetMiniClusters have left there -> nothing
@@ -30,6 +33,7 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/controllers/internal/inflight"
 	"github.com/minifleet/minifleet/controllers/internal/retry"
+	"github.com/minifleet/minifleet/controllers/internal/shards"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
@@ -44,9 +48,13 @@ type Reconciler struct {
 	// APIReader reads the hub itself, where the cache may be behind.
 	APIReader client.Reader
 	Provider  *clusters.Provider
+	// Elsewhere are the MemberClusters of other shards than that of this process.
+	Elsewhere *shards.Members
 	// Namespace is the manager's own, which holds the kubeconfigs.
 	Namespace string
-	FleetID   string
+	// Profiles are the hub's ClusterProfiles; nil where no credential plugins are configured.
+	Profiles *ClusterProfiles
+	FleetID  string
 	// Identity is that of the fleet, whose members it lists.
 	Identity Identity
 	Recorder events.EventRecorder
@@ -60,6 +68,8 @@ type Reconciler struct {
 	drains sync.Map
 	// claims has, by the name of a member that claims the identity of another one, the name of that.
 	claims sync.Map
+	// started is closed when all members were begun to be connected; nil where there is no start (start.go).
+	started chan struct{}
 }
 
 // Identity is that of the fleet.
@@ -74,10 +84,13 @@ type Identity interface {
 
 // Reconcile connects one member, or disconnects it, and writes its status.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if err := r.beginning(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
 	var member v1alpha1.MemberCluster
 	if err := r.Client.Get(ctx, req.NamespacedName, &member); err != nil {
 		if apierrors.IsNotFound(err) {
-			return reconcile.Result{}, r.removed(ctx, req.Name)
+			return reconcile.Result{}, r.absent(ctx, req.Name)
 		}
 		return reconcile.Result{}, err
 	}
@@ -128,7 +141,8 @@ func (r *Reconciler) reconcile(ctx context.Context, member *v1alpha1.MemberClust
 		}
 		return r.removeFinalizer(ctx, member, corev1.EventTypeNormal, v1alpha1.ReasonCleanedUp, "everything of MiniFleet is removed from the member")
 	}
-	return reconcile.Result{RequeueAfter: soonest(orphansAgain, drained.requeueAfter(), removed.again, refreshAgain)}, nil
+	elsewhereAgain, err := r.againElsewhere(ctx, state)
+	return reconcile.Result{RequeueAfter: soonest(orphansAgain, drained.requeueAfter(), removed.again, refreshAgain, elsewhereAgain)}, err
 }
 
 // soonest is the shortest of some delays, of which 0 stands for none.

@@ -22,6 +22,7 @@ import (
 func (r *Reconciler) report(ctx context.Context, member *v1alpha1.MemberCluster, state clusters.State, d *drain, removed removal, jobs []v1alpha1.UnownedJob) error {
 	before := member.DeepCopy()
 	setReady(member, state, r.Now())
+	setShard(member, state, r.Elsewhere.Shard)
 	setDrained(member, state, d, removed, r.Now())
 	setUnowned(member, jobs, r.Now())
 	setClosed(member, r.Now())

@@ -34,13 +34,21 @@ const maxOwner = 63 + 1 + 253
 type owners struct {
 	keys map[string]bool    // NAMESPACE/NAME
 	jobs map[types.UID]bool // in their ledgers
+	runs map[string]bool    // in their ledgers, without a Job yet
 }
 
-func ownersAmong(all []v1alpha1.FleetMiniCluster) owners {
-	out := owners{keys: make(map[string]bool, len(all)), jobs: map[types.UID]bool{}}
+// ownersAmong are those that take up the Jobs of a member of a shard. A FleetMiniCluster of another shard cannot, and owns
+// what its ledger knows.
+func ownersAmong(all []v1alpha1.FleetMiniCluster, shard string) owners {
+	out := owners{keys: make(map[string]bool, len(all)), jobs: map[types.UID]bool{}, runs: map[string]bool{}}
 	for i := range all {
-		out.keys[ownerOf(&all[i])] = true
+		if v1alpha1.ShardOf(&all[i]) == shard {
+			out.keys[ownerOf(&all[i])] = true
+		}
 		for _, run := range all[i].Status.Runs {
+			if run.JobUID == "" && !run.State.Ended() {
+				out.runs[run.ID] = true
+			}
 			if run.JobUID != "" {
 				out.jobs[run.JobUID] = true
 			}
@@ -50,7 +58,7 @@ func ownersAmong(all []v1alpha1.FleetMiniCluster) owners {
 }
 
 func (o owners) own(job *batchv1.Job) bool {
-	return o.keys[job.Annotations[v1alpha1.AnnotationOwner]] || o.jobs[job.UID]
+	return o.keys[job.Annotations[v1alpha1.AnnotationOwner]] || o.jobs[job.UID] || o.runs[fleet.RunOf(job)]
 }
 
 // unownedJobs are the live Jobs of this fleet on a member that no FleetMiniCluster owns, sorted. Of a member that is not
@@ -72,7 +80,7 @@ func (r *Reconciler) unownedJobs(ctx context.Context, member *v1alpha1.MemberClu
 	if err := r.Client.List(ctx, &cached, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing FleetMiniClusters: %w", err)
 	}
-	return r.confirmUnowned(ctx, member, unowned(live, ownersAmong(cached.Items), member.Status.Orphans))
+	return r.confirmUnowned(ctx, member, unowned(live, ownersAmong(cached.Items, r.Elsewhere.Shard), member.Status.Orphans))
 }
 
 // confirmUnowned asks the hub itself, whose cache may be behind, before it names another Job than before.
@@ -88,7 +96,7 @@ func (r *Reconciler) confirmUnowned(ctx context.Context, member *v1alpha1.Member
 	if err := r.APIReader.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing FleetMiniClusters on the hub: %w", err)
 	}
-	return describeJobs(unowned(candidates, ownersAmong(list.Items), member.Status.Orphans)), nil
+	return describeJobs(unowned(candidates, ownersAmong(list.Items, r.Elsewhere.Shard), member.Status.Orphans)), nil
 }
 
 // liveJobs are those of a fleet that have not ended, are not being deleted, and were not merely created: one that was

@@ -78,7 +78,7 @@ func TestUnowned(t *testing.T) {
 		"to be removed as an orphan":             {jobOf("hpc/n"), []v1alpha1.Orphan{{Owner: "hpc/n"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := unowned([]*batchv1.Job{&c.job}, ownersAmong([]v1alpha1.FleetMiniCluster{*here}), c.orphans)
+			got := unowned([]*batchv1.Job{&c.job}, ownersAmong([]v1alpha1.FleetMiniCluster{*here}, ""), c.orphans)
 			if (len(got) == 1) != c.want {
 				t.Errorf("unowned: %v", got)
 			}

@@ -31,6 +31,20 @@ func (r *Reconciler) SetUp(mgr manager.Manager, connections *events.Notifier[rec
 	connections.Requests = func(_ context.Context, member string) []reconcile.Request {
 		return []reconcile.Request{request(member)}
 	}
+	if r.Profiles != nil {
+		r.Profiles.changed = func(profile string) {
+			for _, request := range r.usersOfProfile(context.Background(), profile) {
+				connections.Notify(request.Name)
+			}
+		}
+		if err := mgr.Add(r.Profiles); err != nil {
+			return err
+		}
+	}
+	r.started = make(chan struct{})
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.start(ctx, mgr.GetCache()) })); err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("membercluster").
 		For(&v1alpha1.MemberCluster{}, builder.WithPredicates(predicate.Or(
@@ -126,6 +140,14 @@ func (r *Reconciler) usersOf(ctx context.Context, secret client.Object) []reconc
 	return r.members(ctx, func(m *v1alpha1.MemberCluster) bool { return m.Spec.KubeconfigSecretRef.Name == secret.GetName() })
 }
 
+// usersOfProfile are the members that a ClusterProfile is for; of anyProfile, all that have one.
+func (r *Reconciler) usersOfProfile(ctx context.Context, profile string) []reconcile.Request {
+	return r.members(ctx, func(m *v1alpha1.MemberCluster) bool {
+		name := m.Spec.ClusterProfileRef.Name
+		return name != "" && (name == profile || profile == anyProfile)
+	})
+}
+
 // refusedDuplicates are the members that were refused because another is the same cluster, or says so.
 func (r *Reconciler) refusedDuplicates(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.members(ctx, func(m *v1alpha1.MemberCluster) bool {
@@ -136,7 +158,7 @@ func (r *Reconciler) refusedDuplicates(ctx context.Context, _ client.Object) []r
 
 func (r *Reconciler) members(ctx context.Context, match func(*v1alpha1.MemberCluster) bool) []reconcile.Request {
 	var list v1alpha1.MemberClusterList
-	if err := r.Client.List(ctx, &list); err != nil {
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache of the hub itself; a list from memory does not fail
 	}
 	var out []reconcile.Request

@@ -80,7 +80,7 @@ func (r *Reader) gangsOf(f *v1alpha1.FleetMiniCluster) []view.GangFit {
 
 // nodes are those of a member, less what others have reserved.
 func (r *Reader) nodes(member string, room *nodeusage.Room, key queue.Key) []fleet.Node {
-	return r.Queue.View(member, room, key).Nodes
+	return r.Queue.View(member, room, key).Nodes()
 }
 
 // candidates are the members that one waits for: those that its status names first, and so many that all can be computed.

@@ -34,6 +34,8 @@ const (
 	Values
 	// TextBytes are those of scalars and of names of fields, aliases expanded.
 	TextBytes
+	// Comparisons are steps of reading ignore rules, and of comparing paths with them.
+	Comparisons
 
 	kinds
 )
@@ -60,6 +62,8 @@ type Limits struct {
 	MaxValues int64
 	// MaxTextBytes is the most text of all documents, names of fields included, aliases expanded. Default 64 MiB.
 	MaxTextBytes int64
+	// MaxComparisons is the most steps of comparing paths with ignore rules. Default 20,000,000.
+	MaxComparisons int64
 	// MaxObjects is the most objects that one source may declare. Default 5,000.
 	MaxObjects int
 	// MaxMemoryBytes is the most that may be held at the same time, of what is counted. Default 160 MiB.
@@ -83,6 +87,7 @@ const (
 	defaultMaxTreeEntries   = 1_000_000
 	defaultMaxValues        = 2_000_000
 	defaultMaxTextBytes     = 64 << 20
+	defaultMaxComparisons   = 20_000_000
 	// adverts is what a server may list its references with; it comes on top of the pack.
 	adverts = 64 << 20
 )
@@ -96,7 +101,7 @@ func (l Limits) WithDefaults() Limits {
 		{&l.MaxFileBytes, defaultMaxFileBytes}, {&l.MaxTotalBytes, defaultMaxTotalBytes}, {&l.MaxPackBytes, defaultMaxPackBytes},
 		{&l.MaxRefs, defaultMaxRefs}, {&l.MaxPackObjects, defaultMaxPackObjects}, {&l.MaxInflatedBytes, defaultMaxInflatedBytes},
 		{&l.MaxTreeEntries, defaultMaxTreeEntries}, {&l.MaxValues, defaultMaxValues}, {&l.MaxTextBytes, defaultMaxTextBytes},
-		{&l.MaxMemoryBytes, DefaultMaxMemoryBytes},
+		{&l.MaxComparisons, defaultMaxComparisons}, {&l.MaxMemoryBytes, DefaultMaxMemoryBytes},
 	} {
 		if *f.field <= 0 {
 			*f.field = f.value
@@ -117,6 +122,7 @@ func (l Limits) of() [kinds]int64 {
 		Refs: l.MaxRefs, ReceivedBytes: l.MaxPackBytes + l.MaxPackBytes/8 + adverts, PackObjects: l.MaxPackObjects,
 		InflatedBytes: l.MaxInflatedBytes, TreeEntries: l.MaxTreeEntries, Files: int64(l.MaxFiles),
 		ManifestBytes: l.MaxTotalBytes, Values: l.MaxValues, TextBytes: l.MaxTextBytes,
+		Comparisons: l.MaxComparisons,
 	}
 }
 
@@ -132,6 +138,7 @@ var texts = [kinds]struct{ what, remedy string }{
 	Files:         {"the path holds more than %s manifests", smallerFolder},
 	ManifestBytes: {"the manifests are larger than %s bytes together, counted for every path at which they lie", smallerFolder},
 	Values:        {"the manifests have more than %s YAML values together, with aliases expanded", "write fewer aliases, or " + smallerFolder},
+	Comparisons:   {"comparing paths with ignore rules takes more than %s steps", "use fewer rules, or " + smallerFolder},
 	TextBytes:     {"the manifests have more than %s bytes of text together, with aliases expanded", "write fewer aliases, or " + smallerFolder},
 }
 
@@ -208,7 +215,18 @@ func (b *Budget) Hold(n int64, path string) error {
 		return &Exceeded{"reading the repository takes more than " + grouped(b.limits.MaxMemoryBytes) + " bytes of memory" + at(path) +
 			"; use a smaller repository for the manifests, or " + smallerFolder}
 	}
-	if b.held > SmallBytes && b.release == nil && b.reserve != nil {
+	if b.held > SmallBytes {
+		return b.Reserve()
+	}
+	return b.ctx.Err()
+}
+
+// Reserve waits for the reservation of one that needs much memory, unless there is one already. It is given back by Close.
+func (b *Budget) Reserve() error {
+	if b == nil {
+		return nil
+	}
+	if b.release == nil && b.reserve != nil {
 		release, err := b.reserve(b.ctx)
 		if err != nil {
 			return err
@@ -223,6 +241,15 @@ func (b *Budget) Free(n int64) {
 	if b != nil {
 		b.held -= n
 	}
+}
+
+// Mark returns what undoes everything that is spent and held from now on, for an attempt after which another one begins.
+func (b *Budget) Mark() (undo func()) {
+	if b == nil {
+		return func() {}
+	}
+	spent, held := b.spent, b.held
+	return func() { b.spent, b.held = spent, held }
 }
 
 // Objects says whether so many objects, the last of which is at path, are within the limit. Without a budget any number is.

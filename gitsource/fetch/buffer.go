@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"bytes"
 	"io"
 
 	"github.com/minifleet/minifleet/gitsource/budget"
@@ -23,6 +24,9 @@ func (c *chunks) readAll(r io.Reader, limit int64, b *budget.Budget) (over bool,
 		chunk := make([]byte, chunkBytes)
 		n, err := io.ReadFull(r, chunk)
 		if n > 0 {
+			if n < chunkBytes/2 {
+				chunk = bytes.Clone(chunk[:n]) // it may be kept for long
+			}
 			c.list = append(c.list, chunk[:n:n])
 			c.size += int64(n)
 		}

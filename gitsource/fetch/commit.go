@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/minifleet/minifleet/gitsource/object"
 )
 
 // maxAboutBytes bounds the subject and the author, which come from anybody who may push.
@@ -20,53 +22,68 @@ const lastTime = 253402300799
 type commitObject struct {
 	hash, tree plumbing.Hash
 	about      About
+	signed     Signed
 }
 
-// findCommit follows a hash to the commit it stands for, through annotated tags.
+// maxTags is how many tags of tags are followed.
+const maxTags = 10
+
+// findCommit follows a hash to the commit it stands for, through annotated tags. What it reads of them is what a signature
+// is of: the same parser reads them for verification.
 func findCommit(p *pack, hash plumbing.Hash) (commitObject, error) {
-	for range 10 { // tags of tags
+	var tags []object.Raw
+	for range maxTags {
 		if data, ok, err := p.object(hash, plumbing.CommitObject); err != nil {
 			return commitObject{}, err
 		} else if ok {
-			tree, ok := headerHash(data, "tree ")
-			if !ok {
-				return commitObject{}, errBadObject
-			}
-			return commitObject{hash: hash, tree: tree, about: about(data)}, nil
+			return readCommit(hash, data, tags)
 		}
 		data, ok, err := p.object(hash, plumbing.TagObject)
 		if err != nil || !ok {
 			return commitObject{}, errors.Join(err, errNoCommit)
 		}
-		if hash, ok = headerHash(data, "object "); !ok {
-			return commitObject{}, errBadObject
+		tag, err := object.ParseTag(data)
+		if err != nil {
+			return commitObject{}, ambiguous("tag object", hash, err)
 		}
+		tags = append(tags, rawObject(hash, data))
+		hash = plumbing.NewHash(tag.Object)
 	}
 	return commitObject{}, errBadObject
 }
 
-var errNoCommit = errors.New("the server did not send the commit")
-
-func headerHash(data []byte, key string) (plumbing.Hash, bool) {
-	line, _, _ := bytes.Cut(data, []byte{'\n'})
-	text, ok := strings.CutPrefix(string(line), key)
-	if !ok || !plumbing.IsHash(text) {
-		return plumbing.ZeroHash, false
+func readCommit(hash plumbing.Hash, data []byte, tags []object.Raw) (commitObject, error) {
+	commit, err := object.ParseCommit(data)
+	if err != nil {
+		return commitObject{}, ambiguous("commit", hash, err)
 	}
-	return plumbing.NewHash(text), true
+	return commitObject{
+		hash: hash, tree: plumbing.NewHash(commit.Tree), about: about(commit),
+		signed: Signed{Commit: rawObject(hash, data), Tags: tags},
+	}, nil
 }
 
-// about reads author and subject of a commit object. What cannot be read stays empty: it decides nothing.
-func about(data []byte) About {
-	header, message, _ := bytes.Cut(data, []byte("\n\n"))
-	var out About
-	for line := range bytes.Lines(header) {
-		if text, ok := bytes.CutPrefix(line, []byte("author ")); ok {
-			out.Author, out.Time = signature(text)
-			break
-		}
+var errNoCommit = errors.New("the server did not send the commit")
+
+// ambiguous refuses what Git itself might read in another way.
+func ambiguous(what string, hash plumbing.Hash, err error) error {
+	return fail(ReasonFetchFailed, what+" "+hash.String()+" is not as Git writes it: "+err.Error()+"; make it anew")
+}
+
+// rawObject copies an object, so that it does not keep the pack in memory.
+func rawObject(hash plumbing.Hash, data []byte) object.Raw {
+	raw := object.Raw{Hash: hash.String()}
+	if len(data) <= object.MaxBytes {
+		raw.Data = append([]byte{}, data...)
 	}
-	subject, _, _ := bytes.Cut(bytes.TrimLeft(message, "\n"), []byte{'\n'})
+	return raw
+}
+
+// about reads author and subject of a commit. What cannot be read stays empty: it decides nothing.
+func about(commit object.Commit) About {
+	var out About
+	out.Author, out.Time = signature(commit.Author)
+	subject, _, _ := bytes.Cut(bytes.TrimLeft(commit.Message, "\n"), []byte{'\n'})
 	out.Subject = bounded(subject)
 	return out
 }

@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"strings"
 	"unicode"
@@ -12,11 +11,13 @@ import (
 
 // Reasons of an Error, meant for the reason of a condition.
 const (
-	// ReasonInvalidRequest: the ref, path, credentials or CA bundle cannot be used as they are.
+	// ReasonInvalidRequest: the ref or path cannot be used as it is.
 	ReasonInvalidRequest = "InvalidRequest"
+	// ReasonSecretInvalid: the credentials, host keys, CA bundle or proxy cannot be used as they are.
+	ReasonSecretInvalid = "SecretInvalid"
 	// ReasonURLRefused: the URL, or a redirect of the server, is not one that MiniFleet follows.
 	ReasonURLRefused = "URLRefused"
-	// ReasonAuthFailed: the server answered 401 or 403.
+	// ReasonAuthFailed: the server or the proxy refused the credentials, or wants some.
 	ReasonAuthFailed = "AuthFailed"
 	// ReasonNotFound: the server answered 404; many servers do so for private repositories as well.
 	ReasonNotFound = "NotFound"
@@ -78,17 +79,11 @@ func contextError(ctx context.Context) *Error {
 const maxForeignText = 300
 
 // scrub makes text of a library or a server fit for status and logs: one line, short, and without the
-// credentials in any form in which HTTP carries them.
+// credentials in any form in which they travel.
 func scrub(text string, auth *Auth) string {
-	if auth != nil {
-		pair := auth.Username + ":" + auth.Password
-		for _, secret := range []string{
-			auth.BearerToken, base64.StdEncoding.EncodeToString([]byte(pair)),
-			base64.StdEncoding.EncodeToString([]byte(auth.Password)), auth.Password,
-		} {
-			if secret != "" {
-				text = strings.ReplaceAll(text, secret, redacted)
-			}
+	for _, secret := range auth.secrets() {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, redacted)
 		}
 	}
 	text = strings.Map(func(r rune) rune {

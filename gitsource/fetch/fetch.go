@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -22,17 +23,25 @@ import (
 	"github.com/minifleet/minifleet/gitsource/budget"
 )
 
-// Fetcher fetches. The zero value is ready, and safe for concurrent use. It keeps idle connections, and
-// neither credentials nor content.
+// Fetcher fetches. The zero value is ready, and safe for concurrent use. It keeps idle connections over HTTP, with the
+// client certificate that they were made with and no other credentials, and what it has received of repositories, for
+// whoever has the same credentials and may list the references with them.
 type Fetcher struct {
 	// Timeout bounds a whole fetch; zero is DefaultTimeout.
 	Timeout time.Duration
 	// Network says which servers may be asked; its zero value lets all of them be.
 	Network Network
-	// Proxy returns the proxy for a request, nil for none. A nil Proxy is http.ProxyFromEnvironment.
+	// Proxy returns the proxy for a request over HTTP whose Auth names none, nil for none. A nil Proxy is
+	// http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
 
+	// StoreBytes is how much is kept of repositories, so that of a new commit only what is new is received. Zero is
+	// DefaultStoreBytes; with less, nothing is kept.
+	StoreBytes int64
+
 	pools pools
+	once  sync.Once
+	store store
 }
 
 // CloseIdleConnections ends the connections that no fetch uses at the moment.
@@ -73,10 +82,10 @@ func (f *Fetcher) fetch(ctx context.Context, req Request) (*Result, error) {
 	if err := checkRef(req.Ref); err != nil {
 		return nil, err
 	}
-	if err := checkAuth(req.Auth); err != nil {
+	if err := checkAuth(req.Auth, u); err != nil {
 		return nil, err
 	}
-	folder, err := cleanPath(req.Path)
+	paths, err := cleanPaths(req)
 	if err != nil {
 		return nil, err
 	}
@@ -86,37 +95,37 @@ func (f *Fetcher) fetch(ctx context.Context, req Request) (*Result, error) {
 	if failure := f.Network.checkURL(u); failure != nil {
 		return nil, failure
 	}
-	pool, err := f.pools.get(req.Auth.bundle(), &f.Network)
+	if failure := f.Network.checkProxy(req.Auth); failure != nil {
+		return nil, failure
+	}
+	r := &remote{auth: req.Auth, budget: req.Budget, guard: &guard{auth: req.Auth, budget: req.Budget, ref: req.Ref}}
+	if r.session, err = f.open(ctx, req, u, r.guard); err != nil {
+		return nil, err
+	}
+	defer r.session.Close() //nolint:errcheck // everything that counts was read
+	f.once.Do(func() { f.store.most = f.StoreBytes })
+	return r.fetch(ctx, &f.store, req, paths)
+}
+
+// open begins a conversation with the server of u. Over HTTP nothing is sent yet.
+func (f *Fetcher) open(ctx context.Context, req Request, u *url.URL, g *guard) (transport.UploadPackSession, error) {
+	if u.Scheme == schemeSSH {
+		return openSSH(ctx, req, u, g, &f.Network)
+	}
+	pool, err := f.pools.get(req.Auth, &f.Network)
 	if err != nil {
 		return nil, err
 	}
-	r := &remote{auth: req.Auth, budget: req.Budget, guard: &guard{
-		pool: pool, proxy: f.Proxy, network: &f.Network, origin: u, auth: req.Auth, budget: req.Budget, ref: req.Ref,
-	}}
-	// The redirect policy of go-git stays "initial"; guard has refused other hosts before that.
-	client := githttp.NewClientWithOptions(&http.Client{Transport: r.guard}, &githttp.ClientOptions{})
+	// The redirect policy of go-git stays "initial"; checkedTransport has refused other hosts before that.
+	client := githttp.NewClientWithOptions(&http.Client{
+		Transport: &checkedTransport{guard: g, pool: pool, proxy: f.Proxy, network: &f.Network, origin: u},
+	}, &githttp.ClientOptions{})
 	// A nil githttp.AuthMethod must stay a nil interface on its way.
 	var method transport.AuthMethod
 	if m := gitAuth(req.Auth); m != nil {
 		method = m
 	}
-	if r.session, err = client.NewUploadPackSession(endpoint(u), method); err != nil {
-		return nil, err
-	}
-	return r.fetch(ctx, req, folder)
-}
-
-func checkAuth(auth *Auth) error {
-	if auth == nil {
-		return nil
-	}
-	if auth.BearerToken != "" && (auth.Username != "" || auth.Password != "") {
-		return fail(ReasonInvalidRequest, "the Secret holds a bearer token and a password; keep one")
-	}
-	if strings.ContainsAny(auth.BearerToken, "\r\n\x00") || strings.ContainsAny(auth.Username, ":\r\n\x00") {
-		return fail(ReasonInvalidRequest, "the credentials hold a character that HTTP cannot carry, such as a line end")
-	}
-	return nil
+	return client.NewUploadPackSession(endpoint(u), method)
 }
 
 func unchanged(t target) *Result {
@@ -131,7 +140,7 @@ type remote struct {
 	budget  *budget.Budget
 }
 
-func (r *remote) fetch(ctx context.Context, req Request, folder string) (*Result, error) {
+func (r *remote) fetch(ctx context.Context, kept *store, req Request, paths []string) (*Result, error) {
 	adv, err := r.advertised(ctx)
 	if err != nil {
 		return nil, err
@@ -140,18 +149,25 @@ func (r *remote) fetch(ctx context.Context, req Request, folder string) (*Result
 	if err != nil {
 		return nil, err
 	}
-	if want.commit.String() == req.Known {
+	if want.known(req) {
 		return unchanged(want), nil
 	}
+	if req.WithTags {
+		want.commit = want.object // read follows it to the commit
+	}
+	if want.advertised {
+		return r.readKept(ctx, kept, req, reading{want: want, adv: adv, paths: paths})
+	}
+	// Whether the server still gives away what it does not list is for it to say, each time.
 	p, err := r.pack(ctx, want, adv)
 	if err != nil {
 		return nil, err
 	}
-	return r.read(p, want, folder)
+	return r.read(p, want, paths, req)
 }
 
 // read collects the manifests of the wanted commit from the pack.
-func (r *remote) read(p *pack, want target, folder string) (res *Result, err error) {
+func (r *remote) read(p *pack, want target, paths []string, req Request) (res *Result, err error) {
 	defer recovered(&err)
 	commit, err := findCommit(p, want.commit)
 	if errors.Is(err, errNoCommit) {
@@ -162,14 +178,18 @@ func (r *remote) read(p *pack, want target, folder string) (res *Result, err err
 	}
 	want.commit = commit.hash
 	w := newWalker(p, commit.tree, r.budget)
-	problem, err := w.collect(folder)
+	w.have = req.Have
+	if err := w.ignoreLast(req.Ignore); err != nil {
+		return nil, err
+	}
+	problem, err := w.collectAll(paths)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(w.files, func(a, b gitsource.File) int { return strings.Compare(a.Path, b.Path) })
 	return &Result{
-		Revision: want.revision(), Commit: commit.hash.String(), RefName: want.refName, About: commit.about,
-		PathMissing: problem != "", PathProblem: problem, Files: w.files,
+		Revision: want.revision(), Commit: commit.hash.String(), RefName: want.refName, About: commit.about, Signed: commit.signed,
+		PathMissing: problem != "", PathProblem: problem, Files: w.files, Overlays: w.closures,
 	}, nil
 }
 
@@ -189,7 +209,7 @@ func (r *remote) advertised(ctx context.Context) (adv *packp.AdvRefs, err error)
 	}
 	if err != nil {
 		return nil, fail(ReasonFetchFailed,
-			"the server's answer is not smart-HTTP Git; check that the URL is that of a repository, not of a web page")
+			"the server's answer is not Git; check that the URL is that of a repository, not of a web page, and that the server knows smart HTTP")
 	}
 	return adv, nil
 }
@@ -197,7 +217,7 @@ func (r *remote) advertised(ctx context.Context) (adv *packp.AdvRefs, err error)
 // pack fetches the wanted commit at depth one. A commit that the server does not list may not be asked
 // for at every server; then everything is fetched, within the limits, and searched.
 func (r *remote) pack(ctx context.Context, want target, adv *packp.AdvRefs) (*pack, error) {
-	p, err := r.upload(ctx, adv, []plumbing.Hash{want.commit}, true)
+	p, err := r.upload(ctx, r.uploadRequest(adv, []plumbing.Hash{want.commit}, true), nil)
 	if err == nil || want.advertised || !refusedByServer(err) {
 		return p, err
 	}
@@ -214,7 +234,7 @@ func (r *remote) pack(ctx context.Context, want target, adv *packp.AdvRefs) (*pa
 		return nil, commitMissing(want)
 	}
 	plumbing.HashesSort(tips)
-	return r.upload(ctx, adv, slices.Compact(tips), false)
+	return r.upload(ctx, r.uploadRequest(adv, slices.Compact(tips), false), nil)
 }
 
 // errRefused marks an answer that is no readable pack, which is how servers refuse what is asked for.
@@ -222,10 +242,9 @@ var errRefused = errors.New("the server did not send the commit")
 
 func refusedByServer(err error) bool { return errors.Is(err, errRefused) }
 
-// upload asks for wants and reads the pack.
-func (r *remote) upload(ctx context.Context, adv *packp.AdvRefs, wants []plumbing.Hash, shallow bool) (p *pack, err error) {
+// upload sends a request and reads the pack, which may have differences from what was received before.
+func (r *remote) upload(ctx context.Context, req *packp.UploadPackRequest, below *segment) (p *pack, err error) {
 	defer recovered(&err)
-	req := r.uploadRequest(adv, wants, shallow)
 	res, err := r.session.UploadPack(ctx, req)
 	if first := r.guard.take(); first != nil {
 		return nil, first
@@ -235,7 +254,7 @@ func (r *remote) upload(ctx context.Context, adv *packp.AdvRefs, wants []plumbin
 	}
 	defer res.Close() //nolint:errcheck // everything of it that counts was read and checksummed
 	r.guard.packBegins()
-	p, err = openPack(demux(req, res), r.budget)
+	p, err = openOnto(demux(req, res), below, r.budget)
 	if first := r.guard.take(); first != nil {
 		return nil, first
 	}

@@ -25,7 +25,7 @@ const (
 	tlsTimeout      = 10 * time.Second
 	headerTimeout   = 60 * time.Second // a server may count objects before it answers
 	idleTimeout     = 90 * time.Second
-	maxCachedPools  = 64
+	maxCachedPools  = 256
 	maxResponseHead = 64 << 10
 	// maxAdvertBytes is of the list of references, which is not kept.
 	maxAdvertBytes = 64 << 20
@@ -33,8 +33,8 @@ const (
 	maxPreludeBytes = 1 << 20
 )
 
-// pool is the connections for one CA bundle: those that are made here, whose addresses are checked, and those through a
-// proxy, which is for the administrator to choose.
+// pool is the connections for one set of credentials: those that are made here, whose addresses are checked, and those
+// through a proxy.
 type pool struct{ direct, proxied *http.Transport }
 
 func (p *pool) closeIdle() {
@@ -42,28 +42,24 @@ func (p *pool) closeIdle() {
 	p.proxied.CloseIdleConnections()
 }
 
-// pools keeps one pool for each CA bundle, so that a poll of an unchanged repository reuses its connection. Credentials
-// are never part of a pool: they are set on each request.
+// pools keeps one pool for each set of credentials, so that a poll of an unchanged repository reuses its connection, and
+// nobody that of somebody else.
 type pools struct {
 	mu    sync.Mutex
 	byKey map[[sha256.Size]byte]*pool
 }
 
-func (p *pools) get(caBundle []byte, network *Network) (*pool, error) {
-	key := sha256.Sum256(caBundle)
+func (p *pools) get(auth *Auth, network *Network) (*pool, error) {
+	key := auth.digest()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t, ok := p.byKey[key]; ok {
 		return t, nil
 	}
-	direct, err := newTransport(caBundle)
+	t, err := newPool(auth, network)
 	if err != nil {
 		return nil, err
 	}
-	direct.DialContext = dialer(network.control).DialContext
-	proxied := direct.Clone()
-	proxied.DialContext = dialer(nil).DialContext
-	proxied.Proxy = proxyOfRequest
 	if len(p.byKey) >= maxCachedPools {
 		p.closeIdleLocked()
 		p.byKey = nil
@@ -71,8 +67,8 @@ func (p *pools) get(caBundle []byte, network *Network) (*pool, error) {
 	if p.byKey == nil {
 		p.byKey = map[[sha256.Size]byte]*pool{}
 	}
-	p.byKey[key] = &pool{direct, proxied}
-	return p.byKey[key], nil
+	p.byKey[key] = t
+	return t, nil
 }
 
 func (p *pools) closeIdle() {
@@ -99,8 +95,39 @@ func proxyOfRequest(req *http.Request) (*url.URL, error) {
 	return proxy, nil
 }
 
-func newTransport(caBundle []byte) (*http.Transport, error) {
-	t := &http.Transport{
+// newPool makes the connections for auth. The address of a proxy that a source names is checked when it is dialled; that
+// of the environment is the administrator's choice.
+func newPool(auth *Auth, network *Network) (*pool, error) {
+	config, err := auth.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	direct := newTransport(config)
+	direct.DialContext = dialer(network.control).DialContext
+	toProxy := dialer(nil)
+	if auth.proxy() != nil {
+		toProxy = dialer(network.control)
+	}
+	proxied := newTransport(config)
+	proxied.DialContext = toProxy.DialContext
+	proxied.DialTLSContext = (&tls.Dialer{NetDialer: toProxy, Config: withoutCertificate(config)}).DialContext
+	proxied.Proxy = proxyOfRequest
+	proxied.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
+		if failure := proxyStatus(res.StatusCode, auth); failure != nil {
+			return failure
+		}
+		return nil
+	}
+	return &pool{direct, proxied}, nil
+}
+
+// withoutCertificate is the configuration for a proxy, to which the client's certificate is not shown.
+func withoutCertificate(c *tls.Config) *tls.Config {
+	return &tls.Config{MinVersion: c.MinVersion, RootCAs: c.RootCAs}
+}
+
+func newTransport(config *tls.Config) *http.Transport {
+	return &http.Transport{
 		TLSHandshakeTimeout:    tlsTimeout,
 		ResponseHeaderTimeout:  headerTimeout,
 		MaxResponseHeaderBytes: maxResponseHead,
@@ -108,38 +135,97 @@ func newTransport(caBundle []byte) (*http.Transport, error) {
 		MaxIdleConns:           64,
 		MaxIdleConnsPerHost:    4,
 		ForceAttemptHTTP2:      true,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSClientConfig:        config.Clone(),
 	}
-	if len(caBundle) == 0 {
-		return t, nil
-	}
-	roots, err := x509.SystemCertPool()
-	if err != nil { // a machine without system roots still trusts the bundle
-		roots = x509.NewCertPool()
-	}
-	if !roots.AppendCertsFromPEM(caBundle) {
-		return nil, fail(ReasonInvalidRequest, "the CA bundle holds no PEM certificate")
-	}
-	t.TLSClientConfig.RootCAs = roots
-	return t, nil
 }
 
-// guard stands between go-git and the network for one fetch. It turns statuses, foreign redirects and
-// oversized answers into typed errors before go-git reads anything of them, and remembers the first,
-// because go-git flattens some errors into text.
-type guard struct {
+// checkedTransport stands between go-git and the network for one fetch. It turns statuses, foreign redirects and
+// oversized answers into typed errors before go-git reads anything of them.
+type checkedTransport struct {
+	*guard
 	pool    *pool
 	proxy   func(*http.Request) (*url.URL, error)
 	network *Network
 	origin  *url.URL
-	auth    *Auth
-	budget  *budget.Budget
-	ref     Ref
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *checkedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !sameOrigin(t.origin, req.URL) {
+		return nil, t.fail(redirectError(req.URL))
+	}
+	if failure := t.network.checkURL(req.URL); failure != nil {
+		return nil, t.fail(failure)
+	}
+	next, req, err := t.connections(req)
+	if err != nil {
+		return nil, t.fail(asError(err, "the proxy cannot be used", t.auth))
+	}
+	res, err := next.RoundTrip(req)
+	if err != nil {
+		return nil, t.fail(t.networkError(req.Context(), err))
+	}
+	if failure := t.statusError(res); failure != nil {
+		_ = res.Body.Close() // nothing of it is wanted
+		return nil, t.fail(failure)
+	}
+	if req.Method == http.MethodPost {
+		res.Body = t.packBody(res.Body)
+	} else {
+		res.Body = t.refsBody(res.Body)
+	}
+	return res, nil
+}
+
+// connections are those that a request goes through, with the request as they take it.
+func (t *checkedTransport) connections(req *http.Request) (http.RoundTripper, *http.Request, error) {
+	proxy, err := t.proxyOf(req)
+	if err != nil || proxy == nil {
+		return t.pool.direct, req, err
+	}
+	// The proxy dials, so that this is all that can be checked here.
+	if failure := t.network.checkHost(req.Context(), req.URL.Hostname()); failure != nil {
+		return nil, nil, failure
+	}
+	return t.pool.proxied, req.WithContext(context.WithValue(req.Context(), proxyKey{}, proxy)), nil
+}
+
+func (t *checkedTransport) proxyOf(req *http.Request) (*url.URL, error) {
+	if own := t.auth.proxy(); own != nil {
+		u, failure := own.url()
+		if failure != nil {
+			return nil, failure
+		}
+		return u, nil
+	}
+	if t.proxy != nil {
+		return t.proxy(req)
+	}
+	return http.ProxyFromEnvironment(req)
+}
+
+// guard bounds the answers of a server for one fetch, and remembers the first error, because go-git flattens some errors
+// into text.
+type guard struct {
+	auth   *Auth
+	budget *budget.Budget
+	ref    Ref
 	// pack is the answer that is read at the moment, if it has a pack.
 	pack *limitedBody
 
 	mu    sync.Mutex
 	first *Error
+}
+
+// refsBody bounds an answer that lists references.
+func (g *guard) refsBody(from io.ReadCloser) io.ReadCloser {
+	return newRefFilter(&limitedBody{ReadCloser: from, guard: g, remaining: maxAdvertBytes, what: "the list of references"}, g)
+}
+
+// packBody bounds an answer that has a pack, which is short until packBegins.
+func (g *guard) packBody(from io.ReadCloser) io.ReadCloser {
+	g.pack = &limitedBody{ReadCloser: from, guard: g, remaining: maxPreludeBytes, what: "what the server sent"}
+	return g.pack
 }
 
 // packBegins lets the rest of the answer be as long as a pack may be.
@@ -176,68 +262,21 @@ func (g *guard) take() *Error {
 	return err
 }
 
-// RoundTrip implements http.RoundTripper.
-func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
-	if !sameOrigin(g.origin, req.URL) {
-		return nil, g.fail(redirectError(req.URL))
-	}
-	if failure := g.network.checkURL(req.URL); failure != nil {
-		return nil, g.fail(failure)
-	}
-	next, req, err := g.connections(req)
-	if err != nil {
-		return nil, g.fail(asError(err, "the proxy cannot be used", g.auth))
-	}
-	res, err := next.RoundTrip(req)
-	if err != nil {
-		return nil, g.fail(g.networkError(req.Context(), err))
-	}
-	if failure := g.statusError(res); failure != nil {
-		_ = res.Body.Close() // nothing of it is wanted
-		return nil, g.fail(failure)
-	}
-	body := &limitedBody{ReadCloser: res.Body, guard: g}
-	res.Body = body
-	if req.Method == http.MethodPost {
-		body.remaining, body.what = maxPreludeBytes, "what the server sent"
-		g.pack = body
-		return res, nil
-	}
-	body.remaining, body.what = maxAdvertBytes, "the list of references"
-	res.Body = newRefFilter(body, g)
-	return res, nil
-}
-
-// connections are those that a request goes through, with the request as they take it.
-func (g *guard) connections(req *http.Request) (http.RoundTripper, *http.Request, error) {
-	proxyOf := g.proxy
-	if proxyOf == nil {
-		proxyOf = http.ProxyFromEnvironment
-	}
-	proxy, err := proxyOf(req)
-	if err != nil || proxy == nil {
-		return g.pool.direct, req, err
-	}
-	// The proxy dials, so that this is all that can be checked here.
-	if failure := g.network.checkHost(req.Context(), req.URL.Hostname()); failure != nil {
-		return nil, nil, failure
-	}
-	return g.pool.proxied, req.WithContext(context.WithValue(req.Context(), proxyKey{}, proxy)), nil
-}
-
 func redirectError(to *url.URL) *Error {
 	where := to.Scheme + "://" + clip(to.Host, 100)
 	return fail(ReasonURLRefused, "the server redirects to "+strconv.Quote(where)+
 		", which is not the host of the URL; set the URL to where the repository is now")
 }
 
-func (g *guard) statusError(res *http.Response) *Error {
+func (t *checkedTransport) statusError(res *http.Response) *Error {
 	status := strconv.Itoa(res.StatusCode)
 	switch code := res.StatusCode; {
-	case code == http.StatusUnauthorized && !g.auth.hasCredentials():
+	case code == http.StatusUnauthorized && !t.auth.hasCredentials():
 		return fail(ReasonAuthFailed, "the server wants credentials (401); name a Secret with them in secretRef")
 	case code == http.StatusUnauthorized:
 		return fail(ReasonAuthFailed, "the server refused the credentials (401); renew them in the Secret that secretRef names")
+	case code == http.StatusProxyAuthRequired:
+		return proxyStatus(code, t.auth)
 	case code == http.StatusForbidden:
 		return fail(ReasonAuthFailed, "the credentials may not read this repository (403); grant them read access")
 	case code == http.StatusNotFound:
@@ -247,7 +286,7 @@ func (g *guard) statusError(res *http.Response) *Error {
 		if err != nil {
 			return fail(ReasonFetchFailed, "the server redirects ("+status+") without saying where to")
 		}
-		if !sameOrigin(g.origin, to) {
+		if !sameOrigin(t.origin, to) {
 			return redirectError(to)
 		}
 		if res.Request.Method != http.MethodGet {
@@ -260,7 +299,7 @@ func (g *guard) statusError(res *http.Response) *Error {
 	return nil
 }
 
-func (g *guard) networkError(ctx context.Context, err error) *Error {
+func (t *checkedTransport) networkError(ctx context.Context, err error) *Error {
 	if failure := contextError(ctx); failure != nil {
 		return failure
 	}
@@ -273,12 +312,15 @@ func (g *guard) networkError(ctx context.Context, err error) *Error {
 		hostname x509.HostnameError
 		invalid  x509.CertificateInvalidError
 	)
-	detail := scrub(err.Error(), g.auth)
+	detail := scrub(err.Error(), t.auth)
 	switch {
 	case errors.As(err, &unknown):
 		return fail(ReasonUnreachable, "the server's certificate is signed by an unknown authority; put its CA into the Secret that secretRef names: "+detail)
 	case errors.As(err, &hostname), errors.As(err, &invalid):
 		return fail(ReasonUnreachable, "the server's certificate is not valid: "+detail)
+	}
+	if t.auth.proxy() != nil {
+		return fail(ReasonUnreachable, "cannot reach the Git server through the proxy that spec.proxySecretRef names: "+detail)
 	}
 	return fail(ReasonUnreachable, "cannot reach the Git server: "+detail)
 }

@@ -44,8 +44,15 @@ func wantNoCanary(t *testing.T, value any) {
 }
 
 func TestAuthPrintsNoSecret(t *testing.T) {
-	for _, auth := range []*fetch.Auth{password, token} {
+	for _, auth := range []*fetch.Auth{password, token, {
+		Identity: []byte(canary), Passphrase: canary, ClientKey: []byte(canary), ClientCert: []byte(canary), KnownHosts: []byte(canary),
+		Proxy: &fetch.Proxy{Address: "http://a:" + canary + "@b", Username: "a", Password: canary},
+	}} {
 		wantNoCanary(t, auth)
+		if auth.Proxy != nil {
+			wantNoCanary(t, auth.Proxy)
+			wantNoCanary(t, *auth.Proxy)
+		}
 		wantNoCanary(t, *auth)
 		wantNoCanary(t, fetch.Request{Auth: auth})
 		wantNoCanary(t, struct{ A fetch.Auth }{*auth})
@@ -58,29 +65,40 @@ func TestURLPolicy(t *testing.T) {
 		auth *fetch.Auth
 		says string
 	}{
-		"empty":                      {"", nil, "empty"},
-		"file":                       {"file:///etc", nil, `scheme "file"`},
-		"path":                       {"/srv/git/repo.git", nil, "use https://"},
-		"relative path":              {"../repo.git", nil, "use https://"},
-		"ext":                        {"ext::sh -c id", nil, "use https://"},
-		"ssh":                        {"ssh://git@example.org/x", nil, `scheme "ssh"`},
-		"scp-like":                   {"git@example.org:x/y.git", nil, "ssh is not supported"},
-		"git":                        {"git://example.org/x", nil, `scheme "git"`},
-		"ftp":                        {"ftp://example.org/x", nil, `scheme "ftp"`},
-		"no host":                    {"https:///x", nil, "names no host"},
-		"opaque":                     {"https:example.org/x", nil, "names no host"},
-		"password":                   {"https://ada:" + canary + "@example.org/x", nil, "secretRef"},
-		"user":                       {"https://" + canary + "@example.org/x", nil, "secretRef"},
-		"query":                      {"https://example.org/x?token=" + canary, nil, "query"},
-		"fragment":                   {"https://example.org/x#" + canary, nil, "fragment"},
-		"broken with a password":     {"https://ada:" + canary + "@exa mple.org/x", nil, "use https://"},
-		"control character":          {"https://example.org/x\n" + canary, nil, "use https://"},
-		"space":                      {"https://example.org/x y", nil, "white space"},
-		"port":                       {"https://example.org:99999/x", nil, "port"},
-		"password over http":         {"http://example.org/x", password, "use https"},
-		"token over http":            {"http://example.org/x", token, "use https"},
-		"a name made like loopback":  {"http://127.0.0.1.example.org/x", token, "use https"},
-		"a name made like localhost": {"http://localhost.example.org/x", token, "use https"},
+		"empty":                       {"", nil, "empty"},
+		"file":                        {"file:///etc", nil, `scheme "file"`},
+		"path":                        {"/srv/git/repo.git", nil, "use https://"},
+		"relative path":               {"../repo.git", nil, "use https://"},
+		"ext":                         {"ext::sh -c id", nil, "use https://"},
+		"ssh with a password":         {"ssh://git:" + canary + "@example.org/x", nil, "secretRef"},
+		"ssh, scp-like as a URL":      {"ssh://git@example.org:x/y.git", nil, "USER@HOST:PATH without ssh://"},
+		"ssh, no repository":          {"ssh://git@example.org/", nil, "names no repository"},
+		"ssh, no user":                {"ssh://@example.org/x", nil, "user in the URL"},
+		"ssh, an option as user":      {"ssh://-oProxyCommand@example.org/x", nil, "user in the URL"},
+		"ssh, an option as host":      {"ssh://-oProxyCommand=id/x", nil, "names no host"},
+		"ssh, a line end in the path": {"ssh://git@example.org/x%0aid", nil, "control character"},
+		"ssh, a query":                {"ssh://git@example.org/x?y", nil, "query"},
+		"scp-like, no path":           {"git@example.org:", nil, "use https://"},
+		"scp-like, no user":           {"example.org:x/y.git", nil, "scheme"},
+		"scp-like, an option":         {"git@example.org:-x", nil, "begins with -"},
+		"scp-like, a broken host":     {"git@exa%zzmple.org:x", nil, "use https://"},
+		"scp-like, a broken address":  {"git@[::1:x", nil, "use https://"},
+		"git":                         {"git://example.org/x", nil, `scheme "git"`},
+		"ftp":                         {"ftp://example.org/x", nil, `scheme "ftp"`},
+		"no host":                     {"https:///x", nil, "names no host"},
+		"opaque":                      {"https:example.org/x", nil, "names no host"},
+		"password":                    {"https://ada:" + canary + "@example.org/x", nil, "secretRef"},
+		"user":                        {"https://" + canary + "@example.org/x", nil, "secretRef"},
+		"query":                       {"https://example.org/x?token=" + canary, nil, "query"},
+		"fragment":                    {"https://example.org/x#" + canary, nil, "fragment"},
+		"broken with a password":      {"https://ada:" + canary + "@exa mple.org/x", nil, "use https://"},
+		"control character":           {"https://example.org/x\n" + canary, nil, "use https://"},
+		"space":                       {"https://example.org/x y", nil, "white space"},
+		"port":                        {"https://example.org:99999/x", nil, "port"},
+		"password over http":          {"http://example.org/x", password, "use https"},
+		"token over http":             {"http://example.org/x", token, "use https"},
+		"a name made like loopback":   {"http://127.0.0.1.example.org/x", token, "use https"},
+		"a name made like localhost":  {"http://localhost.example.org/x", token, "use https"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +146,7 @@ func TestCredentials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := (&fetch.Fetcher{}).Fetch(t.Context(), fetch.Request{URL: "https://example.org/x", Auth: auth})
-			wantReason(t, err, fetch.ReasonInvalidRequest)
+			wantReason(t, err, fetch.ReasonSecretInvalid)
 			wantNoCanary(t, err)
 		})
 	}
@@ -317,7 +335,7 @@ func TestCABundle(t *testing.T) {
 		t.Errorf("message %q does not say that the authority is unknown", message)
 	}
 	_, err = fetcher.Fetch(t.Context(), fetch.Request{URL: address, Auth: &fetch.Auth{CABundle: []byte("no PEM")}})
-	wantReason(t, err, fetch.ReasonInvalidRequest)
+	wantReason(t, err, fetch.ReasonSecretInvalid)
 	u, err := url.Parse(srv.Server.URL)
 	if err != nil {
 		t.Fatal(err)

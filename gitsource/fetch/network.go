@@ -32,13 +32,16 @@ func DefaultRefused() []string {
 	}
 }
 
-// ParseURLPrefixes reads URLPrefixes.
+// prefixSchemes are what a prefix may begin with; socks5 is for proxies alone.
+var prefixSchemes = []string{"https", "http", schemeSSH, schemeSOCKS}
+
+// ParseURLPrefixes reads URLPrefixes. One for SSH may name a user, whom URLs have to name then.
 func ParseURLPrefixes(texts []string) ([]*url.URL, error) {
 	var out []*url.URL
 	for _, text := range texts {
 		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return nil, fmt.Errorf("%q is not the beginning of a URL such as https://git.example.org/team", text)
+		if err != nil || !slices.Contains(prefixSchemes, u.Scheme) || u.Hostname() == "" || hasPassword(u) || u.RawQuery != "" || u.Fragment != "" {
+			return nil, fmt.Errorf("%q is not the beginning of a URL such as https://git.example.org/team or ssh://git.example.org/team", text)
 		}
 		out = append(out, u)
 	}
@@ -70,8 +73,28 @@ func (n *Network) checkURL(u *url.URL) *Error {
 		"move the repository, or have an administrator of the hub add where it is to --git-allowed-url-prefixes")
 }
 
+// checkProxy says whether a proxy that a source names is at a place where connections may be made to. A proxy could be any
+// server, so that it has to begin as a URL has to.
+func (n *Network) checkProxy(auth *Auth) *Error {
+	if auth.proxy() == nil || len(n.URLPrefixes) == 0 {
+		return nil
+	}
+	u, failure := auth.Proxy.url()
+	if failure != nil {
+		return failure
+	}
+	if n.checkURL(u) != nil {
+		return fail(ReasonURLRefused, "this hub connects to certain URLs only, and the proxy that spec.proxySecretRef names is none of them; "+
+			"remove it, or have an administrator of the hub add its URL to --git-allowed-url-prefixes")
+	}
+	return nil
+}
+
 func beginsWith(u, prefix *url.URL) bool {
 	if u.Scheme != prefix.Scheme || !strings.EqualFold(u.Hostname(), prefix.Hostname()) || port(u) != port(prefix) {
+		return false
+	}
+	if prefix.User != nil && prefix.User.Username() != userOf(u) {
 		return false
 	}
 	below := strings.TrimSuffix(prefix.Path, "/")
@@ -83,6 +106,14 @@ func beginsWith(u, prefix *url.URL) bool {
 		return false
 	}
 	return u.Path == below || strings.HasPrefix(u.Path, below+"/")
+}
+
+// userOf is who one is at an SSH server.
+func userOf(u *url.URL) string {
+	if u.User == nil {
+		return sshUser
+	}
+	return u.User.Username()
 }
 
 // control is called before each connection is made, with the address that it will be made to.
@@ -117,17 +148,25 @@ func (n *Network) checkHost(ctx context.Context, host string) *Error {
 // checkAddr says whether a connection may be made to an address. It names the range that refuses it and not the address,
 // which a name of the hub's own network may stand for.
 func (n *Network) checkAddr(addr netip.Addr) *Error {
+	if in, refused := n.Refuses(addr); refused {
+		return fail(ReasonURLRefused, "the host of the URL is at an address in "+in.String()+
+			", to which this hub does not connect; use a repository elsewhere, or have an administrator of the hub add its range to --git-allowed-cidrs")
+	}
+	return nil
+}
+
+// Refuses says whether no connection may be made to an address, and which range of Refused it is in, or leads to.
+func (n *Network) Refuses(addr netip.Addr) (netip.Prefix, bool) {
 	for _, a := range meant(addr) {
 		contains := func(p netip.Prefix) bool { return p.Contains(a) }
 		if slices.ContainsFunc(n.Allowed, contains) {
 			continue
 		}
 		if i := slices.IndexFunc(n.Refused, contains); i >= 0 {
-			return fail(ReasonURLRefused, "the host of the URL is at an address in "+n.Refused[i].String()+
-				", to which this hub does not connect; use a repository elsewhere, or have an administrator of the hub add its range to --git-allowed-cidrs")
+			return n.Refused[i], true
 		}
 	}
-	return nil
+	return netip.Prefix{}, false
 }
 
 // Forms of IPv6 addresses that lead to an IPv4 address, by where that begins in them.

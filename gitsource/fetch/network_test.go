@@ -167,7 +167,7 @@ func TestRangesAndPrefixesThatCannotBeRead(t *testing.T) {
 			t.Errorf("range %q is accepted", text)
 		}
 	}
-	for _, text := range []string{"", "git.example.org", "ssh://git.example.org", "https://user@git.example.org", "https://git.example.org/?a"} {
+	for _, text := range []string{"", "git.example.org", "git://git.example.org", "ssh://git:x@git.example.org", "https://user@git.example.org", "https://git.example.org/?a"} {
 		if _, err := fetch.ParseURLPrefixes([]string{text}); err == nil {
 			t.Errorf("URL prefix %q is accepted", text)
 		}

@@ -15,6 +15,8 @@ import (
 // target is the commit that a Ref stands for at this moment.
 type target struct {
 	commit plumbing.Hash
+	// object is what the ref itself names: an annotated tag, or the commit.
+	object plumbing.Hash
 	// refName is the full name of the ref, "" for a Ref that names a commit.
 	refName string
 	// short is the name for people.
@@ -23,7 +25,17 @@ type target struct {
 	advertised bool
 }
 
+// known says whether a request has this commit already, and, where it wants the tags, reached it in the same way.
+func (t target) known(req Request) bool {
+	tag := ""
+	if t.object != t.commit {
+		tag = t.object.String()
+	}
+	return t.commit.String() == req.Known && (!req.WithTags || tag == req.KnownTag)
+}
+
 const (
+	refsPrefix   = "refs/"
 	branchPrefix = "refs/heads/"
 	tagPrefix    = "refs/tags/"
 	headName     = "HEAD"
@@ -58,13 +70,13 @@ func shownName(name string) string {
 // checkRef refuses what no server needs to be asked for.
 func checkRef(ref Ref) error {
 	set := 0
-	for _, field := range []string{ref.Branch, ref.Tag, ref.SemVer, ref.Commit} {
+	for _, field := range []string{ref.Branch, ref.Tag, ref.SemVer, ref.Name, ref.Commit} {
 		if field != "" {
 			set++
 		}
 	}
 	if set > 1 {
-		return fail(ReasonInvalidRequest, "more than one of branch, tag, semver and commit is set; keep one")
+		return fail(ReasonInvalidRequest, "more than one of branch, tag, semver, name and commit is set; keep one")
 	}
 	if ref.Commit != "" && (!plumbing.IsHash(ref.Commit) || len(ref.Commit) != 40) {
 		return fail(ReasonInvalidRequest, "commit must be a full SHA-1 of 40 hexadecimal digits")
@@ -91,6 +103,8 @@ func resolve(ref Ref, adv *packp.AdvRefs) (target, error) {
 		return named(adv, name, "the repository has no tag "+strconv.Quote(clip(ref.Tag, 100)))
 	case ref.SemVer != "":
 		return resolveSemVer(ref.SemVer, adv)
+	case ref.Name != "":
+		return named(adv, ref.Name, "the repository has no reference "+strconv.Quote(clip(ref.Name, 100)))
 	default:
 		return resolveHead(adv)
 	}
@@ -101,15 +115,16 @@ func named(adv *packp.AdvRefs, name, missing string) (target, error) {
 	if !ok {
 		return target{}, fail(ReasonRefNotFound, missing)
 	}
+	object := hash
 	if peeled, ok := adv.Peeled[name]; ok {
 		hash = peeled
 	}
-	short := strings.TrimPrefix(strings.TrimPrefix(name, branchPrefix), tagPrefix)
-	return target{commit: hash, refName: name, short: short, advertised: true}, nil
+	short := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(name, branchPrefix), tagPrefix), refsPrefix)
+	return target{commit: hash, object: object, refName: name, short: short, advertised: true}, nil
 }
 
 func resolveCommit(hash plumbing.Hash, adv *packp.AdvRefs) target {
-	t := target{commit: hash}
+	t := target{commit: hash, object: hash}
 	for _, refs := range []map[string]plumbing.Hash{adv.References, adv.Peeled} {
 		for _, h := range refs {
 			t.advertised = t.advertised || h == hash
@@ -128,7 +143,7 @@ func resolveHead(adv *packp.AdvRefs) (target, error) {
 	if adv.Head == nil {
 		return target{}, fail(ReasonRefNotFound, "the repository has no default branch; name a branch")
 	}
-	return target{commit: *adv.Head, refName: headName, short: headName, advertised: true}, nil
+	return target{commit: *adv.Head, object: *adv.Head, refName: headName, short: headName, advertised: true}, nil
 }
 
 // resolveSemVer picks the highest version in the range. Of tags that are the same version ("1.2" and

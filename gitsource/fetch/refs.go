@@ -49,6 +49,8 @@ func wanted(ref Ref) func(name, hash []byte) bool {
 		return exact(tagPrefix + strings.TrimPrefix(ref.Tag, tagPrefix))
 	case ref.SemVer != "":
 		return prefix(tagPrefix)
+	case ref.Name != "":
+		return exact(ref.Name)
 	case ref.Commit != "":
 		// Where the commit cannot be asked for, branches and tags may lead to it.
 		return func(name, hash []byte) bool {
@@ -109,6 +111,9 @@ func (f *refFilter) wants(line []byte) (bool, error) {
 	first := !f.begun
 	f.begun = true
 	if first {
+		if failure := checkObjectFormat(line); failure != nil {
+			return false, f.guard.fail(failure)
+		}
 		f.followHead(line)
 	}
 	hash, name, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))

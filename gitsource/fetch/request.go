@@ -1,4 +1,4 @@
-// Package fetch reads the manifests of one commit from a Git server over smart HTTP, into memory.
+// Package fetch reads the manifests of one commit from a Git server over smart HTTP or SSH, into memory.
 //
 // It asks for the references first and sends nothing more when the commit is already known. Otherwise
 // it fetches one commit at depth one, without the files over the size limit where the server can leave
@@ -11,6 +11,8 @@ import (
 
 	"github.com/minifleet/minifleet/gitsource"
 	"github.com/minifleet/minifleet/gitsource/budget"
+	"github.com/minifleet/minifleet/gitsource/object"
+	"github.com/minifleet/minifleet/gitsource/overlay"
 )
 
 // Ref says which commit to read. At most one field is set; with none it is the remote HEAD, the default
@@ -22,52 +24,10 @@ type Ref struct {
 	Tag string
 	// SemVer is a version range such as ">=1.2.0 <2.0.0"; the highest tag in the range is used.
 	SemVer string
+	// Name is the full name of a reference, for example refs/pull/7/merge.
+	Name string
 	// Commit is a full SHA-1 of 40 hexadecimal digits.
 	Commit string
-}
-
-// Auth holds credentials and trust. It never prints its secrets: see String, GoString, MarshalJSON.
-type Auth struct {
-	Username, Password string
-	// BearerToken is sent as "Authorization: Bearer"; it excludes Username and Password.
-	BearerToken string
-	// CABundle holds PEM certificates that are trusted in addition to the system's.
-	CABundle []byte
-}
-
-const redacted = "[redacted]"
-
-// String says which kinds of credentials are there, and none of their values.
-func (a Auth) String() string {
-	switch {
-	case a.BearerToken != "":
-		return "bearer token " + redacted
-	case a.hasCredentials():
-		return "username and password " + redacted
-	default:
-		return "no credentials"
-	}
-}
-
-// GoString is String, so that %#v prints no secret either.
-func (a Auth) GoString() string { return "fetch.Auth{" + a.String() + "}" }
-
-// MarshalJSON writes String as a JSON string.
-func (a Auth) MarshalJSON() ([]byte, error) { return []byte(`"` + a.String() + `"`), nil }
-
-// MarshalText is String, for encoders and loggers that prefer text.
-func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
-
-// bundle is the CA bundle, nil without any.
-func (a *Auth) bundle() []byte {
-	if a == nil {
-		return nil
-	}
-	return a.CABundle
-}
-
-func (a *Auth) hasCredentials() bool {
-	return a != nil && (a.Username != "" || a.Password != "" || a.BearerToken != "")
 }
 
 // DefaultTimeout bounds a fetch whose Fetcher names no other.
@@ -75,15 +35,28 @@ const DefaultTimeout = 2 * time.Minute
 
 // Request is one fetch.
 type Request struct {
-	// URL is an https:// or http:// URL without credentials.
+	// URL is an https://, http:// or ssh:// URL without a password, or USER@HOST:PATH, which is SSH as well.
 	URL string
 	Ref Ref
 	// Path is the folder to read, relative to the root of the repository; empty is the root. A path
 	// that names a manifest reads that one file.
 	Path string
-	Auth *Auth
+	// Paths are several of them, in the place of Path. What lies below two of them is read once.
+	Paths []string
+	// Ignore says which files are not read, in the syntax of .gitignore, relative to the root of the repository. It comes
+	// after what files named .sourceignore say, in the root and in all folders that are read.
+	Ignore string
+	Auth   *Auth
 	// Known is the commit that is applied already; when the ref still points to it, nothing is fetched.
 	Known string
+	// WithTags has the annotated tags read as well that lead from the ref to the commit.
+	WithTags bool
+	// KnownTag is the hash of the tag object by which Known was reached, empty where that was no annotated tag; with
+	// WithTags, a ref that leads there by another one is fetched.
+	KnownTag string
+	// Have says that the caller has the content of a file already: that of a path, whose hash in hexadecimal digits is
+	// blob. Then it is not read. Nil has none.
+	Have func(path, blob string) bool `json:"-"`
 	// Budget is what may be spent on this repository; nil is one with the default limits for this fetch alone.
 	Budget *budget.Budget
 }
@@ -94,6 +67,30 @@ type About struct {
 	Subject, Author string
 	// Time is that of the author, in UTC; zero where it is not between 1970 and 9999.
 	Time time.Time
+}
+
+// Signed are objects as the repository stores them, for verification of their signatures.
+type Signed struct {
+	Commit object.Raw
+	// Tags are the annotated tags from the ref to Commit, that of the ref first; only with Request.WithTags.
+	Tags []object.Raw
+}
+
+// TagHash is the hash of the tag that the ref leads to, empty without any.
+func (s Signed) TagHash() string {
+	if len(s.Tags) == 0 {
+		return ""
+	}
+	return s.Tags[0].Hash
+}
+
+// Bytes is about what the objects take in memory.
+func (s Signed) Bytes() int64 {
+	n := len(s.Commit.Data)
+	for _, tag := range s.Tags {
+		n += len(tag.Data)
+	}
+	return int64(n)
 }
 
 // Result is what a commit holds.
@@ -111,11 +108,16 @@ type Result struct {
 	// Unchanged says that Commit equals Request.Known and that nothing was read: Files is nil because
 	// it is not known, never because the commit has none.
 	Unchanged bool
-	// PathMissing says that Request.Path cannot be read in this commit, and PathProblem why. Nothing may
-	// be pruned for it.
+	// PathMissing says that Request.Path, or one of Request.Paths, cannot be read in this commit, and PathProblem which and
+	// why. Nothing may be pruned for it. A path that is ignored is not missing: it holds nothing.
 	PathMissing bool
 	PathProblem string
-	// Files are the manifests under Path, sorted by path. None without PathMissing means that the folder
-	// is there and holds no manifest.
+	// Signed are the objects that may be signed; empty where Unchanged.
+	Signed Signed
+	// Files are the manifests under the paths that can be read, sorted by path, without those that are ignored. None
+	// without PathMissing means that the folder is there and holds no manifest.
 	Files []gitsource.File
+	// Overlays are the paths that hold a kustomization, sorted, each with what building it takes. No file that lies in one
+	// is in Files, unless a path of its own names it.
+	Overlays []*overlay.Closure
 }

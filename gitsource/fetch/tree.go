@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/minifleet/minifleet/gitsource"
 	"github.com/minifleet/minifleet/gitsource/budget"
+	"github.com/minifleet/minifleet/gitsource/overlay"
 )
 
 const (
@@ -22,7 +25,7 @@ const (
 	// maxPathBytes is the longest path, which is that of Linux. No link can name more.
 	maxPathBytes = 4096
 	// fileBytes is about what a file takes besides its path and its content, and indexBytes what a name in an index does.
-	fileBytes, indexBytes = 200, 120
+	fileBytes, indexBytes = 280, 120
 )
 
 var errBadObject = errors.New("an object of the commit cannot be read")
@@ -76,25 +79,98 @@ type walker struct {
 	contents map[plumbing.Hash][]byte
 	// indexes are the entries of folders, by name, where one of them was wanted.
 	indexes map[plumbing.Hash]map[string]treeEntry
+	// have says which contents are not needed, nil that all are.
+	have func(path, blob string) bool
+	// overlays are the paths that are built, and not read as plain YAML, also where another path leads to them; closures is
+	// what building them takes.
+	overlays map[string]bool
+	closures []*overlay.Closure
+	ignoring
 }
 
 func newWalker(p *pack, root plumbing.Hash, b *budget.Budget) *walker {
 	return &walker{pack: p, root: root, budget: b, contents: map[plumbing.Hash][]byte{}, indexes: map[plumbing.Hash]map[string]treeEntry{}}
 }
 
-// collect reads what lies at at, "" for the root. It returns why at cannot be read, or "".
-func (w *walker) collect(at string) (problem string, err error) {
+// collectAll reads what lies at clean paths, of which none is twice. It returns which cannot be read and why, or "".
+func (w *walker) collectAll(paths []string) (problem string, err error) {
+	var problems, there []string
+	for _, at := range paths {
+		problem, err := w.readable(at)
+		if err != nil {
+			return "", err
+		}
+		if problem != "" {
+			problems = append(problems, problem)
+			continue
+		}
+		there = append(there, at)
+	}
+	plain, err := w.findOverlays(there)
+	if err != nil {
+		return "", err
+	}
+	for _, at := range slices.Concat(slices.Sorted(maps.Keys(w.overlays)), outermost(plain)) {
+		if err := w.collect(at); err != nil {
+			return "", err
+		}
+	}
+	if more := len(problems) - maxPathProblems; more > 0 {
+		problems = append(problems[:maxPathProblems], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(problems, "; "), nil
+}
+
+// maxPathProblems is how many of several paths that cannot be read are named.
+const maxPathProblems = 5
+
+// outermost are the paths that do not lie below another one.
+func outermost(paths []string) []string {
+	var out []string
+	for _, at := range slices.Sorted(slices.Values(paths)) {
+		if !slices.ContainsFunc(out, func(above string) bool { return above == "" || strings.HasPrefix(at, above+"/") }) {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+// readable says why what lies at at, "" for the root, cannot be read, or "".
+func (w *walker) readable(at string) (problem string, err error) {
 	e, problem, err := w.find(at)
-	if err != nil || problem != "" {
-		return problem, err
+	if err == nil && problem == "" && e.mode != filemode.Dir && !isManifest(at) {
+		problem = "path " + quotePath(at) + " is a file, and not a .yaml, .yml or .json file"
 	}
-	if e.mode == filemode.Dir {
-		return "", w.folder(e.hash, at, 0)
+	return problem, err
+}
+
+// collect reads what lies at at, which is readable.
+func (w *walker) collect(at string) error {
+	w.ignoring.files = w.ignoring.files[:0]
+	e := treeEntry{mode: filemode.Dir, hash: w.root}
+	for end := 0; end < len(at); {
+		above := strings.TrimSuffix(at[:end], "/")
+		if err := w.enterByIndex(e.hash, above); err != nil {
+			return err
+		}
+		name, _, _ := strings.Cut(at[end:], "/")
+		end += len(name)
+		var err error
+		if e, _, err = w.entryOf(e.hash, name, at); err != nil {
+			return err
+		}
+		if ignored, err := w.ignores(at[:end], e.mode == filemode.Dir); err != nil || ignored {
+			return err
+		}
+		end++
 	}
-	if !isManifest(at) {
-		return "path " + quotePath(at) + " is a file, and not a .yaml, .yml or .json file", nil
+	switch {
+	case w.overlays[at]:
+		return w.overlay(at)
+	case e.mode == filemode.Dir:
+		return w.folder(e.hash, at, 0)
 	}
-	return "", w.blob(e, at)
+	return w.blob(e, at)
 }
 
 // find resolves a path without following symbolic links or submodules.
@@ -133,7 +209,7 @@ func (w *walker) entryOf(folder plumbing.Hash, name, at string) (e treeEntry, ok
 	index, known := w.indexes[folder]
 	if !known {
 		index = map[string]treeEntry{}
-		err := w.each(folder, at, func(e treeEntry, name []byte) error {
+		err := w.each(folder, at, nil, func(e treeEntry, name []byte) error {
 			index[string(name)] = e
 			return w.budget.Hold(int64(indexBytes+len(name)), at)
 		})
@@ -146,14 +222,15 @@ func (w *walker) entryOf(folder plumbing.Hash, name, at string) (e treeEntry, ok
 	return e, ok, nil
 }
 
-// each calls f for the entries of a folder, each of which is spent. The name is valid until f returns.
-func (w *walker) each(folder plumbing.Hash, at string, f func(e treeEntry, name []byte) error) error {
+// each calls f for the entries of a folder, each of which is spent. The name is valid until f returns. first is called
+// with the folder's data before, unless it is nil.
+func (w *walker) each(folder plumbing.Hash, at string, first func(data []byte) error, f func(e treeEntry, name []byte) error) error {
 	w.pack.at = at
 	data, ok, err := w.pack.object(folder, plumbing.TreeObject)
 	if err != nil {
 		return err
 	}
-	if !ok && folder != plumbing.ComputeHash(plumbing.TreeObject, nil) { // the empty tree need not be sent
+	if !ok && folder != emptyTree {
 		return fail(ReasonLimitExceeded, fmt.Sprintf(
 			"the folder at %s cannot be read: it is a list of more than %d MiB, or the server did not send it; split it", quotePath(at), maxObjectBytes>>20))
 	}
@@ -161,6 +238,11 @@ func (w *walker) each(folder plumbing.Hash, at string, f func(e treeEntry, name 
 		return err
 	}
 	defer w.budget.Free(int64(len(data)))
+	if first != nil {
+		if err := first(data); err != nil {
+			return err
+		}
+	}
 	for len(data) > 0 {
 		e, name, rest, err := nextEntry(data)
 		if err != nil {
@@ -181,20 +263,35 @@ func (w *walker) folder(hash plumbing.Hash, at string, depth int) error {
 	if depth > maxTreeDepth {
 		return fail(ReasonLimitExceeded, fmt.Sprintf("folders lie more than %d deep at %s; move the manifests up", maxTreeDepth, quotePath(at)))
 	}
-	return w.each(hash, at, func(e treeEntry, name []byte) error { return w.entry(e, name, at, depth) })
+	around := len(w.ignoring.files)
+	defer func() { w.ignoring.files = w.ignoring.files[:around] }()
+	return w.each(hash, at, func(data []byte) error { return w.enter(data, at) },
+		func(e treeEntry, name []byte) error { return w.entry(e, name, at, depth) })
+}
+
+// matters says whether there is anything to do for an entry of a folder.
+func matters(e treeEntry, name []byte) bool {
+	return e.mode == filemode.Dir || e.mode == filemode.Submodule || e.mode == filemode.Symlink ||
+		isManifest(string(name[max(0, len(name)-8):])) || overlay.IsKustomization(string(name))
 }
 
 // entry collects one entry of the folder at in.
 func (w *walker) entry(e treeEntry, name []byte, in string, depth int) error {
-	if e.mode != filemode.Dir && e.mode != filemode.Submodule && e.mode != filemode.Symlink && !isManifest(string(name[max(0, len(name)-8):])) {
+	if !matters(e, name) {
 		return nil
 	}
 	if len(in)+1+len(name) > maxPathBytes {
 		return fail(ReasonLimitExceeded, fmt.Sprintf("a path below %s is longer than %d bytes; shorten it", quotePath(in), maxPathBytes))
 	}
 	at := path.Join(in, string(name))
+	if ignored, err := w.ignores(at, e.mode == filemode.Dir || e.mode == filemode.Submodule); err != nil || ignored {
+		return err
+	}
 	switch e.mode {
 	case filemode.Dir:
+		if w.overlays[at] {
+			return nil
+		}
 		return w.folder(e.hash, at, depth+1)
 	case filemode.Submodule:
 		return w.add(gitsource.File{Path: at,
@@ -207,6 +304,9 @@ func (w *walker) entry(e treeEntry, name []byte, in string, depth int) error {
 		return w.add(gitsource.File{Path: at,
 			Problem: "is a symbolic link, which is not followed; commit the file itself"})
 	}
+	if !isManifest(at) { // a kustomization without an extension, in which nothing else is looked for
+		return w.add(gitsource.File{Path: at, Findings: findings(at)})
+	}
 	return w.blob(e, at)
 }
 
@@ -216,7 +316,7 @@ func (w *walker) hidesManifests(e treeEntry, at string) (bool, error) {
 	if isManifest(at) {
 		return true, nil
 	}
-	if size, ok := w.pack.size(e.hash, plumbing.BlobObject); !ok || size > maxPathBytes {
+	if size, ok := w.pack.size(e.hash); !ok || size > maxPathBytes {
 		return !ok, nil // one that is too long leads nowhere
 	}
 	w.pack.at = at
@@ -237,7 +337,7 @@ func (w *walker) hidesManifests(e treeEntry, at string) (bool, error) {
 
 func (w *walker) blob(e treeEntry, at string) error {
 	most := w.budget.Limits().MaxFileBytes
-	size, ok := w.pack.size(e.hash, plumbing.BlobObject)
+	size, ok := w.pack.size(e.hash)
 	if !ok || size > most {
 		// A blob that is missing was omitted by the server's filter or is too large to index.
 		return w.add(gitsource.File{Path: at, Problem: "is larger than the limit of " +
@@ -245,6 +345,10 @@ func (w *walker) blob(e treeEntry, at string) error {
 	}
 	if err := w.budget.Spend(budget.ManifestBytes, size, at); err != nil {
 		return err
+	}
+	id := e.hash.String()
+	if w.have != nil && w.have(at, id) {
+		return w.add(gitsource.File{Path: at, Blob: id, Findings: findings(at)})
 	}
 	data, known := w.contents[e.hash]
 	if !known {
@@ -262,7 +366,10 @@ func (w *walker) blob(e treeEntry, at string) error {
 		data = bytes.Clone(read)
 		w.contents[e.hash] = data
 	}
-	return w.add(gitsource.File{Path: at, Data: data})
+	if isLFSPointer(data) {
+		return w.add(gitsource.File{Path: at, Problem: lfsProblem})
+	}
+	return w.add(gitsource.File{Path: at, Data: data, Blob: id, Findings: findings(at)})
 }
 
 func (w *walker) add(f gitsource.File) error {

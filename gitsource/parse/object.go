@@ -24,7 +24,8 @@ import (
 
 // object decodes and checks one document of a picked kind, and keeps it when nothing is wrong with it.
 func (f *file) object(node *yaml.Node, head header, o Object) {
-	free := f.claim(head, o)
+	claimed := len(f.out.events)
+	f.claim(head, o)
 	c := &converter{lines: map[string]position{}, spend: f.spend}
 	tell := func(problems ...Problem) {
 		for _, p := range problems {
@@ -60,17 +61,14 @@ func (f *file) object(node *yaml.Node, head header, o Object) {
 		problems = append(problems, warnings(c, &o)...)
 	}
 	tell(problems...)
-	if free && usable(problems) {
-		if f.opts.Lines {
+	if usable(problems) {
+		if f.opts.Lines && !f.built {
 			o.Lines = make(map[string]int, len(c.lines))
 			for field, at := range c.lines {
 				o.Lines[field] = at.line
 			}
 		}
-		if f.exceeded = f.budget.Objects(len(f.result.Objects)+1, f.path); f.exceeded != nil {
-			return
-		}
-		f.result.Objects = append(f.result.Objects, o)
+		f.out.events[claimed].object = &o
 	}
 }
 

@@ -52,6 +52,8 @@ type Options struct {
 	Lines bool
 	// AllProblems tells every problem of a file, however many there are.
 	AllProblems bool
+	// Before is Result.Parsed of an earlier commit: files that are the same are not parsed again. Nil parses all.
+	Before *Parsed
 }
 
 // Object is one object of a repository. Exactly one of the three pointers is set, as Kind says. It is as
@@ -61,8 +63,10 @@ type Object struct {
 	// Path of the file, and the position in it, counted from 0 over all documents and list items.
 	Path  string
 	Index int
-	// Line in the file on which the object begins, from 1.
+	// Line in the file on which the object begins, from 1; 0 where the file is what kustomize made.
 	Line int
+	// Origin is the file that kustomize has the object from, where Path is its overlay and that is known.
+	Origin string
 
 	// Lines of the fields, by path; nil unless Options.Lines asks for them.
 	Lines map[string]int
@@ -99,6 +103,8 @@ type Result struct {
 	Problems []Problem
 	// Ignored counts the documents that are none of the three kinds.
 	Ignored int
+	// Parsed is what may be used again for the next commit.
+	Parsed *Parsed
 }
 
 const (
@@ -109,7 +115,7 @@ const (
 	// maxFileValues bounds what a file may take in memory while it is read, before its aliases are expanded.
 	maxFileValues = 200_000
 	// valueBytes is about what a value of a file takes while it is read, and problemBytes what a problem does without texts.
-	valueBytes, problemBytes = 300, 120
+	valueBytes, problemBytes = 300, 240
 	// maxMessage is the most characters of a message.
 	maxMessage = 500
 )
@@ -124,22 +130,37 @@ func Tree(files []gitsource.File, opts Options) Result {
 func Within(b *budget.Budget, files []gitsource.File, opts Options) (Result, error) {
 	files = slices.Clone(files)
 	slices.SortStableFunc(files, func(a, b gitsource.File) int { return cmp.Compare(a.Path, b.Path) })
-	t := parseAll(b, files, opts, nil)
+	parsed := make([]current, len(files))
+	t := parseAll(b, files, opts, nil, parsed)
 	if contested := t.contested; len(contested) > 0 && t.exceeded == nil {
 		// Whoever has the name already is known only now that all files have been read.
 		b.Free(t.held)
-		t = parseAll(b, files, opts, contested)
+		t = parseAll(b, files, opts, contested, parsed)
 	}
 	if t.exceeded != nil {
 		return Result{}, t.exceeded
 	}
+	t.result.Parsed = remember(opts, files, parsed)
 	return t.result, nil
 }
 
-func parseAll(b *budget.Budget, files []gitsource.File, opts Options, reserved map[string]string) *tree {
-	t := &tree{budget: b, opts: opts, owners: map[string]Object{}, reserved: reserved, contested: map[string]string{}}
-	for _, f := range files {
-		if t.file(f); t.exceeded != nil {
+// parseAll parses the files that are not in parsed, and puts all of them together.
+func parseAll(b *budget.Budget, files []gitsource.File, opts Options, reserved map[string]string, parsed []current) *tree {
+	t := &tree{budget: b, opts: opts, owners: make(map[string]Object, len(files)), reserved: reserved, contested: map[string]string{}}
+	for i := range files {
+		switch p := &parsed[i]; {
+		case p.parsedFile == nil:
+			*p = t.parse(files[i], b)
+		case p.fresh && !p.whole:
+			// What it takes was spent the first time.
+			if t.exceeded = b.Spend(budget.Values, 0, files[i].Path); t.exceeded == nil {
+				*p = t.parse(files[i], nil)
+			}
+		}
+		if t.exceeded == nil {
+			t.add(files[i].Path, &parsed[i])
+		}
+		if t.exceeded != nil {
 			break
 		}
 	}
@@ -168,59 +189,73 @@ type tree struct {
 // file is the file that is being parsed.
 type file struct {
 	*tree
-	path     string
-	index    int
-	problems []Problem
-	untold   int
+	budget *budget.Budget
+	path   string
+	index  int
+	// built says that the file is what kustomize made; origins are the files that its documents come from, the first of them
+	// that of the document that is being parsed.
+	built   bool
+	origins []string
+	// told counts the problems in out.
+	told int
+	out  *parsedFile
 }
 
 // spend takes from the budget, and remembers that there is none left.
 func (f *file) spend(kind budget.Kind, n int64) error {
+	if kind == budget.Values {
+		f.out.values += n
+	} else {
+		f.out.text += n
+	}
 	if f.exceeded == nil {
 		f.exceeded = f.budget.Spend(kind, n, f.path)
 	}
 	return f.exceeded
 }
 
-func (f *file) hold(n int64) error {
-	if f.exceeded == nil {
-		f.exceeded = f.budget.Hold(n, f.path)
+// parse parses one file, unless that was done before.
+func (t *tree) parse(in gitsource.File, b *budget.Budget) current {
+	if before := t.opts.Before.of(in, t.opts); before != nil {
+		t.exceeded = before.spend(b, in.Path)
+		return current{parsedFile: before}
 	}
-	return f.exceeded
-}
-
-func (t *tree) file(in gitsource.File) {
-	f := &file{tree: t, path: in.Path}
-	objects := len(t.result.Objects)
+	f := &file{tree: t, budget: b, path: in.Path, out: &parsedFile{blob: in.Blob}}
 	func() {
 		// YAML is somebody else's text and the parser is large; a panic in it must not end the hub.
 		defer func() {
 			if cause := recover(); cause != nil {
 				f.report(Problem{Message: "cannot be parsed as YAML"})
-				t.result.Objects = t.result.Objects[:objects]
+				f.out.dropObjects()
 			}
 		}()
 		f.parse(in)
 	}()
-	slices.SortStableFunc(f.problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
-	if f.untold > 0 {
-		f.problems = append(f.problems, Problem{Path: f.path,
-			Message: fmt.Sprintf("and %d more problems in this file", f.untold)})
-	}
-	t.result.Problems = append(t.result.Problems, f.problems...)
+	return current{parsedFile: f.out, fresh: true}
 }
 
 func (f *file) report(p Problem) {
-	if len(f.problems) >= maxFileProblems && !f.opts.AllProblems {
-		f.untold++
+	if f.told >= maxFileProblems && !f.opts.AllProblems {
+		f.out.untold++
 		return
 	}
-	p.Path, p.Object, p.Field, p.Message = f.path, shown(p.Object), shown(p.Field), shown(p.Message)
-	size := int64(problemBytes + len(p.Path) + len(p.Object) + len(p.Field) + len(p.Message))
-	if f.hold(size) == nil {
-		f.held += size
-		f.problems = append(f.problems, p)
+	f.told++
+	if f.built && p.Object != "" {
+		p.Line = 0
+		if from := f.origin(); from != "" {
+			p.Message = clip(p.Message, maxMessage*3/4) + " (it comes from " + clip(from, maxMessage/5) + ")"
+		}
 	}
+	p.Path, p.Object, p.Field, p.Message = f.path, shown(p.Object), shown(p.Field), shown(p.Message)
+	f.out.events = append(f.out.events, event{problem: &p})
+}
+
+// origin is the file that the document comes from which is being parsed; "" where that is not known.
+func (f *file) origin() string {
+	if len(f.origins) == 0 {
+		return ""
+	}
+	return f.origins[0]
 }
 
 // shown is text of a repository that is fit to be shown: short, on one line, and with nothing in it that
@@ -247,10 +282,17 @@ func clip(s string, n int) string {
 }
 
 func (f *file) parse(in gitsource.File) {
+	for _, n := range in.Findings {
+		f.report(Problem{Line: n.Line, Field: n.Field, Message: n.Message, Warning: n.Warning})
+	}
+	f.built, f.origins = in.Origins != nil, in.Origins
 	data := in.Data
 	switch {
 	case in.Problem != "":
 		f.report(Problem{Message: in.Problem})
+		return
+	case data == nil && in.Blob != "": // not reachable: what Before has is not read, and nothing else
+		f.report(Problem{Message: "was not read"})
 		return
 	case len(data) > maxFileBytes:
 		f.report(Problem{Message: fmt.Sprintf("is larger than %d bytes; split it", maxFileBytes)})
@@ -263,11 +305,11 @@ func (f *file) parse(in gitsource.File) {
 		f.report(Problem{Message: problem})
 		return
 	}
-	memory := int64(valueBytes * mostValues(data))
-	if f.hold(memory) != nil {
+	f.out.memory = int64(valueBytes * mostValues(data))
+	if f.exceeded = f.budget.Hold(f.out.memory, f.path); f.exceeded != nil {
 		return
 	}
-	defer f.budget.Free(memory)
+	defer f.budget.Free(f.out.memory)
 	f.documents(data)
 }
 
@@ -320,6 +362,7 @@ func (f *file) documents(data []byte) {
 		if doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 && doc.Content[0].ShortTag() != "!!null" {
 			f.document(doc.Content[0], 0)
 		}
+		f.origins = f.origins[min(1, len(f.origins)):]
 	}
 }
 
@@ -376,9 +419,13 @@ func (f *file) document(node *yaml.Node, depth int) {
 		f.report(Problem{Line: node.Line, Object: head.object(), Field: "apiVersion", Message: problem})
 		f.claim(head, Object{Kind: kind, Name: head.name, Path: f.path, Line: node.Line})
 	case kind == "":
-		f.result.Ignored++
+		f.out.ignored++
 	default:
-		f.object(node, head, Object{Kind: kind, Name: head.name, Path: f.path, Index: index, Line: node.Line})
+		o := Object{Kind: kind, Name: head.name, Path: f.path, Index: index, Line: node.Line, Origin: f.origin()}
+		if f.built {
+			o.Line = 0
+		}
+		f.object(node, head, o)
 	}
 }
 
@@ -390,7 +437,7 @@ func (f *file) list(node *yaml.Node, depth int) {
 		return
 	}
 	if items == nil || items.Kind != yaml.SequenceNode {
-		f.result.Ignored++
+		f.out.ignored++
 		return
 	}
 	for _, item := range items.Content {
@@ -412,32 +459,18 @@ func place(o Object) string {
 	return fmt.Sprintf("%s:%d", o.Path, o.Line)
 }
 
-// claim takes the name of an object on the hub, and reports whether it was free. A MiniCluster becomes a
-// FleetMiniCluster of the same name, so that the two share their names.
-func (f *file) claim(head header, o Object) bool {
-	if o.Kind == "" || o.Name == "" {
-		return true
+// claim asks for the name of an object on the hub, which decides whether the object is used once all files before are
+// known. A MiniCluster becomes a FleetMiniCluster of the same name, so that the two share their names.
+func (f *file) claim(head header, named Object) {
+	key := ""
+	if named.Kind != "" && named.Name != "" {
+		kind := named.Kind
+		if kind == KindMiniCluster {
+			kind = KindFleetMiniCluster
+		}
+		if key = kind + "/" + named.Name; f.opts.AnyNamespace {
+			key = head.namespace + "/" + key
+		}
 	}
-	key := o.Kind + "/" + o.Name
-	if o.Kind == KindMiniCluster {
-		key = KindFleetMiniCluster + "/" + o.Name
-	}
-	if f.opts.AnyNamespace {
-		key = head.namespace + "/" + key
-	}
-	first, taken := f.owners[key]
-	if holder := f.reserved[key]; holder != "" && holder != f.path {
-		first, taken = Object{Kind: o.Kind, Name: o.Name, Path: holder}, true
-	}
-	if !taken {
-		f.owners[key] = o
-		return true
-	}
-	if f.opts.Owners[key] == f.path && first.Path != f.path {
-		f.contested[key] = f.path
-	}
-	f.report(Problem{Line: o.Line, Object: o.Kind + "/" + o.Name, Field: "metadata.name", Message: fmt.Sprintf(
-		"%s declares the %s %s already, and keeps it; rename one of them, or delete this one (%s)",
-		place(first), first.Kind, first.Name, place(o))})
-	return false
+	f.out.events = append(f.out.events, event{key: key, named: named})
 }

@@ -264,7 +264,7 @@ func EffectApprovePrune(s *v1alpha1.GitSource, commit string) (string, error) {
 	if err := named(s, approvable(s, commit, v1alpha1.ConditionPruneBlocked)); err != nil {
 		return "", err
 	}
-	if s.Annotations[v1alpha1.AnnotationApprovePrune] == commit {
+	if s.Approved(v1alpha1.AnnotationApprovePrune, commit) {
 		return approvedAlready, nil
 	}
 	return "deletes from the hub, and with their runs from all members, what Git does not declare any more: " + question(s, v1alpha1.ConditionPruneBlocked), nil
@@ -275,7 +275,7 @@ func EffectApproveRuns(s *v1alpha1.GitSource, commit string) (string, error) {
 	if err := named(s, approvable(s, commit, v1alpha1.ConditionRunsBlocked)); err != nil {
 		return "", err
 	}
-	if s.Annotations[v1alpha1.AnnotationApproveRuns] == commit {
+	if s.Approved(v1alpha1.AnnotationApproveRuns, commit) {
 		return approvedAlready, nil
 	}
 	return "applies what has run before and runs it anew: " + question(s, v1alpha1.ConditionRunsBlocked), nil

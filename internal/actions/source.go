@@ -49,8 +49,12 @@ func SyncOnce(ctx context.Context, c client.Client, key client.ObjectKey, now ti
 
 // SyncAsked says whether it is asked for to read the repository, and that was not done yet.
 func SyncAsked(s *v1alpha1.GitSource) bool {
-	token := s.Annotations[v1alpha1.AnnotationReconcileAt]
-	return token != "" && token != s.Status.LastHandledReconcileAt
+	token, handled := s.Annotations[v1alpha1.AnnotationReconcileAt], s.Status.LastHandledReconcileAt
+	if token == "" || token == handled {
+		return false
+	}
+	// What was asked later in the way of Flux CD, and is answered, answers this as well.
+	return handled != s.Annotations[v1alpha1.AnnotationRequestedAt] || !v1alpha1.RequestedAfter(handled, token)
 }
 
 func checkSync(s *v1alpha1.GitSource) error {
@@ -79,13 +83,13 @@ func approve(ctx context.Context, c client.Client, key client.ObjectKey, commit,
 		if err := notDeleting(s); err != nil {
 			return "", err
 		}
-		if s.Annotations[annotation] == commit && commit != "" && commit == s.Status.Commit {
+		if s.Approved(annotation, commit) && commit == s.Status.Commit {
 			return "it was approved already", nil
 		}
 		if err := checkApproval(s, commit, condition); err != nil {
 			return "", err
 		}
-		annotate(s, annotation, commit)
+		annotate(s, annotation, s.Approval(annotation, commit))
 		return "", nil
 	})
 }

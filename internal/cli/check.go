@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,15 +13,14 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/controllers"
 	"github.com/minifleet/minifleet/internal/cli/screen"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
-
-// controllerLease is what the active controller renews.
-const controllerLease = "controller.minifleet.dev"
 
 type checkFlags struct {
 	hubFlags
@@ -32,8 +32,9 @@ func newCheck(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check that the hub is in order, and what you may do there",
-		Long: "Checks that the hub has MiniFleet's kinds, that a controller is active, that members are reachable, and what you\n" +
-			"may do in the namespace. What you may not read is Unknown, and no failure.\n\n" +
+		Long: "Checks that the hub has MiniFleet's kinds, that the admission policy is installed, that a controller is\n" +
+			"active, that members are reachable, and what you may do in the namespace. What you may not\n" +
+			"read is Unknown, and no failure.\n\n" +
 			"The exit code is 0 when nothing is wrong, and 1 when something is.",
 		Example: "  minifleet check -n hpc",
 		Args:    noArgs,
@@ -50,7 +51,9 @@ type checked struct{ state, what, text string }
 const (
 	stateOK     = "OK"
 	stateFailed = string(v1alpha1.StateFailed)
-	stateNone   = string(v1alpha1.StateUnknown)
+	// stateMissing is of what a hub does without.
+	stateMissing = "Missing"
+	stateNone    = string(v1alpha1.StateUnknown)
 )
 
 func (f *checkFlags) check(ctx context.Context, hub *hubClient) error {
@@ -59,7 +62,7 @@ func (f *checkFlags) check(ctx context.Context, hub *hubClient) error {
 	for _, part := range []struct {
 		what  string
 		check func(context.Context, *hubClient) ([]checked, error)
-	}{{"kinds", f.kinds}, {"controller", f.controller}, {"members", f.members}, {"rights", f.rights}} {
+	}{{"kinds", f.kinds}, {"admission policy", f.policy}, {"controller", f.controller}, {"members", f.members}, {"rights", f.rights}} {
 		progress.Show("checking " + part.what)
 		found, err := part.check(ctx, hub)
 		progress.Clear()
@@ -99,7 +102,10 @@ func unreadable(err error, what, missing string) (checked, error) {
 }
 
 // kinds are the resources that the hub has to know.
-var kinds = []string{"fleetminiclusters", "gitsources", "memberclusters", "placements"}
+var kinds = []string{"fleetminiclusters", "gitsources", "memberclusters", "notifications", "placements"}
+
+// kindOptional is one that a hub does without: those of before it do.
+const kindOptional = "notifications"
 
 func (f *checkFlags) kinds(ctx context.Context, hub *hubClient) ([]checked, error) {
 	var out []checked
@@ -110,6 +116,9 @@ func (f *checkFlags) kinds(ctx context.Context, hub *hubClient) ([]checked, erro
 			c, err := unreadable(err, "kind "+name, "is missing: install MiniFleet (kubectl apply -k config/default)")
 			if err != nil {
 				return nil, err
+			}
+			if kind == kindOptional && c.state == stateFailed {
+				c = checked{stateMissing, c.what, "is not known to this hub, which sends no notifications: kubectl apply -k config/default installs it"}
 			}
 			out = append(out, c)
 			continue
@@ -135,18 +144,60 @@ func kindState(name string, crd *apiextensionsv1.CustomResourceDefinition) check
 	return checked{stateFailed, what, "is not established: see kubectl describe crd " + name}
 }
 
+// policy is the one that says who may write spec.allow of GitSources. OLM installs none.
+func (f *checkFlags) policy(ctx context.Context, hub *hubClient) ([]checked, error) {
+	const what = "admission policy"
+	found, err := controllers.ExamineAdmissionPolicy(ctx, hub.client)
+	switch {
+	case err != nil:
+		return nil, err
+	case found.Unreadable:
+		return []checked{{stateNone, what, "you may not read it"}}, nil
+	case found.Problem != "":
+		return []checked{{stateFailed, what, found.Problem}}, nil
+	}
+	return []checked{{stateOK, what, "says who may write spec.allow of GitSources"}}, nil
+}
+
 // leaseTolerance is how far the clocks of this machine and of the hub may differ.
 const leaseTolerance = 30 * time.Second
 
+// controller says of each shard that has members whether a controller is active, and of that of no shard.
 func (f *checkFlags) controller(ctx context.Context, hub *hubClient) ([]checked, error) {
-	what, lease := "controller", &coordinationv1.Lease{}
-	key := client.ObjectKey{Namespace: f.controllerNamespace, Name: controllerLease}
+	used := map[string]bool{}
+	var members v1alpha1.MemberClusterList
+	if err := hub.client.List(ctx, &members); err != nil && !apierrors.IsForbidden(err) && !meta.IsNoMatchError(err) {
+		return nil, err
+	}
+	for i := range members.Items {
+		used[members.Items[i].Labels[v1alpha1.LabelShard]] = true
+	}
+	if len(used) == 0 {
+		used[""] = true
+	}
+	var out []checked
+	for _, shard := range slices.Sorted(maps.Keys(used)) {
+		c, err := f.controllerOf(ctx, hub, shard)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// controllerOf says whether the controller of a shard is active.
+func (f *checkFlags) controllerOf(ctx context.Context, hub *hubClient, shard string) (checked, error) {
+	what, missing, lease := "controller", "", &coordinationv1.Lease{}
+	if shard != "" {
+		what, missing = "controller of shard "+sanitize.Text(shard, sanitize.MaxNote), " with --shard="+sanitize.Text(shard, sanitize.MaxNote)
+	}
+	key := client.ObjectKey{Namespace: f.controllerNamespace, Name: v1alpha1.ControllerLease(shard)}
 	if err := hub.client.Get(ctx, key, lease); err != nil {
-		c, err := unreadable(err, what, "has never been active in namespace "+f.controllerNamespace+": is it deployed there (--controller-namespace)?")
-		return []checked{c}, err
+		return unreadable(err, what, "has never been active in namespace "+f.controllerNamespace+": is it deployed there"+missing+" (--controller-namespace)?")
 	}
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" || lease.Spec.RenewTime == nil {
-		return []checked{{stateFailed, what, "none is active: see kubectl -n " + f.controllerNamespace + " get pods"}}, nil
+		return checked{stateFailed, what, "none is active: see kubectl -n " + f.controllerNamespace + " get pods"}, nil
 	}
 	holder, silent := sanitize.Text(*lease.Spec.HolderIdentity, sanitize.MaxNote), f.env.now().Sub(lease.Spec.RenewTime.Time)
 	most := leaseTolerance
@@ -154,9 +205,9 @@ func (f *checkFlags) controller(ctx context.Context, hub *hubClient) ([]checked,
 		most += time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
 	}
 	if silent > most {
-		return []checked{{stateFailed, what, fmt.Sprintf("%s was active last %s ago: see kubectl -n %s get pods", holder, age(f.env.now(), lease.Spec.RenewTime.Time), f.controllerNamespace)}}, nil
+		return checked{stateFailed, what, fmt.Sprintf("%s was active last %s ago: see kubectl -n %s get pods", holder, age(f.env.now(), lease.Spec.RenewTime.Time), f.controllerNamespace)}, nil
 	}
-	return []checked{{stateOK, what, holder + " is active"}}, nil
+	return checked{stateOK, what, holder + " is active"}, nil
 }
 
 func (f *checkFlags) members(ctx context.Context, hub *hubClient) ([]checked, error) {
@@ -181,6 +232,9 @@ func (f *checkFlags) member(m *v1alpha1.MemberCluster) checked {
 	if heard := m.Status.LastHeardTime; heard != nil {
 		message = "last heard of " + age(f.env.now(), heard.Time) + " ago; " + message
 	}
+	if from := credentialsOf(m); from != "" {
+		message += " (credentials: " + from + ")"
+	}
 	draining, _ := m.Draining()
 	switch {
 	case state == "NotReady" || state == stateNone && m.Status.LastHeardTime != nil:
@@ -193,6 +247,17 @@ func (f *checkFlags) member(m *v1alpha1.MemberCluster) checked {
 		return checked{"Cordoned", what, m.Closed()}
 	}
 	return checked{stateOK, what, message}
+}
+
+// credentialsOf says where the credentials for a member come from.
+func credentialsOf(m *v1alpha1.MemberCluster) string {
+	switch {
+	case m.Spec.ClusterProfileRef.Name != "":
+		return "ClusterProfile " + m.Spec.ClusterProfileRef.Name
+	case m.Spec.KubeconfigSecretRef.Name != "":
+		return "Secret " + m.Spec.KubeconfigSecretRef.Name
+	}
+	return ""
 }
 
 // right is something that a person may want to do.

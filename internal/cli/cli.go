@@ -8,8 +8,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-
-	"github.com/minifleet/minifleet/internal/version"
 )
 
 // Exit codes.
@@ -96,22 +94,10 @@ func newRoot(env *environment) *cobra.Command {
 		newLogs(env), newDiff(env), newEvents(env), newOpen(env))
 	add(groupAct, "Run things", newRun(env), newWait(env), newReconcile(env), newRerun(env), newCancel(env),
 		newSuspend(env), newResume(env), newScale(env))
-	add(groupAdmin, "Administer the fleet", newSource(env), newCluster(env), newCheck(env), newController())
+	add(groupAdmin, "Administer the fleet", newSource(env), newCluster(env), newCheck(env), newBackup(env), newRestore(env), newController())
 	add(groupFiles, "Check files", newValidate(), newRender())
-	root.AddCommand(newVersion())
+	root.AddCommand(newVersion(), newBuildOverlay())
 	return root
-}
-
-func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.String())
-			return err
-		},
-	}
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {

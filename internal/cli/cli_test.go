@@ -110,6 +110,7 @@ func TestCommands(t *testing.T) {
 		out, err string
 	}{
 		"version":            {[]string{"version"}, 0, "minifleet ", ""},
+		"version as a table": {[]string{"version", "-o", "wide"}, 2, "", "-o: \"wide\" is none of json, yaml"},
 		"version of what":    {[]string{"version", "x"}, 2, "", "takes no argument"},
 		"nothing":            {[]string{}, 0, "minifleet [command]", ""},
 		"help":               {[]string{"render", "--help"}, 0, "--show-secrets", ""},
@@ -119,6 +120,7 @@ func TestCommands(t *testing.T) {
 		"no workers":         {[]string{"controller", "--workers", "0"}, 2, "", "--workers must be at least 1"},
 		"a wrong level":      {[]string{"controller", "--log-level", "loud"}, 2, "", "--log-level"},
 		"a small factor":     {[]string{"controller", "--member-limit-factor", "0.5"}, 2, "", "--member-limit-factor must be from 1 to 100"},
+		"a bound below none": {[]string{"controller", "--member-connects", "-1"}, 2, "", "--member-connects must be at least 0"},
 		"a wrong number":     {[]string{"controller", "--workers", "many"}, 2, "", "invalid argument"},
 		"no kubeconfig":      {[]string{"controller", "--kubeconfig", "testdata/none"}, 2, "", "no connection to a hub"},
 		"controller of what": {[]string{"controller", "x"}, 2, "", "takes no argument"},

@@ -91,10 +91,16 @@ func connectMember(m memberFlags) (client.Client, *rest.Config, error) {
 	if err != nil {
 		return nil, nil, invalid{fmt.Errorf("no connection to the member: name it with --member-kubeconfig and --member-context: %w", err)}
 	}
+	c, err := useMember(config)
+	return c, config, err
+}
+
+// useMember makes a client of a member. It asks nothing yet.
+func useMember(config *rest.Config) (client.Client, error) {
 	config.QPS = -1 // the server's own flow control is the limit
 	config.WarningHandler = rest.NoWarnings{}
 	c, err := client.New(config, client.Options{Scheme: hubScheme()})
-	return memberClient{c}, config, err
+	return memberClient{c}, err
 }
 
 // memberError is an error of requests to a member.

@@ -15,56 +15,91 @@ import (
 	"github.com/minifleet/minifleet/internal/cli/members"
 )
 
+// joinCommand is what the flags of join say.
+type joinCommand struct {
+	joinFlags
+	join   members.Join
+	server serverFlags
+	dryRun bool
+	shard  string
+	access accessFlags
+	from   inventoryFlags
+}
+
 func newClusterJoin(env *environment) *cobra.Command {
-	f := newJoinFlags(env)
-	var (
-		join   members.Join
-		server string
-		dryRun bool
-		access accessFlags
-	)
+	f := joinCommand{joinFlags: newJoinFlags(env)}
 	cmd := &cobra.Command{
-		Use:   "join NAME --member-context CONTEXT",
+		Use:   "join NAME [--member-context CONTEXT] [--from capi|argocd]",
 		Short: "Register a cluster as a member",
 		Long: "Makes credentials on the member that allow what MiniFleet needs there and no more, registers it on the hub,\n" +
 			"and waits until the hub is connected. May be repeated: what is as it should be is not changed. When a step\n" +
-			"fails, what was created by then is deleted again.",
+			"fails, what was created by then is deleted again.\n\n" +
+			"With --from capi or argocd the cluster is one that Cluster API or Argo CD knows, and what that has to administer\n" +
+			"it is used, once. --all joins all that it knows; --all --dry-run lists them, with what cannot be used, and why.",
 		Example: "  minifleet cluster join alpine --member-context admin@alpine --hub-namespaces hpc,climate --labels site=north,gpu=true\n" +
-			"  minifleet cluster join alpine --member-context admin@alpine --hub-namespaces '*' --dry-run",
-		Args:              oneMember,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if !f.member.given() {
-				return invalid{errors.New("which cluster is to be the member? Name it with --member-context, or --member-kubeconfig")}
+			"  minifleet cluster join alpine --member-context admin@alpine --hub-namespaces '*' --dry-run\n" +
+			"  minifleet cluster join alpine --from capi --from-context management --hub-namespaces hpc\n" +
+			"  minifleet cluster join --from argocd --all --dry-run",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.from.all {
+				return noArgs(cmd, args)
 			}
-			var err error
-			if join.Access, err = access.value(); err != nil {
-				return err
-			}
-			if join.Member, err = f.joining(server); err != nil {
-				return err
-			}
-			join.Name = memberName(args[0])
-			return f.run(cmd, func(ctx context.Context, hub members.Hub) error {
-				join.Hub = hub
-				if dryRun {
-					return join.DryRun(ctx, env.streams.Out)
-				}
-				return join.Run(ctx)
-			})
+			return oneMember(cmd, args)
 		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              f.runE,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&server, "server", "", "https:// URL by which the hub reaches the member's API server; empty: that of the kubeconfig")
-	flags.StringVar(&join.Confined, "namespace-only", "", "the one namespace of the member, which exists, that MiniFleet may use")
-	access.add(flags)
-	flags.StringArrayVar(&join.Namespaces, "member-namespace", nil, "HUB=MEMBER: the namespace of the member, which exists, that stands for one of the hub, and no other is used; one name is for both; may be repeated")
-	flags.BoolVar(&join.NoPolicy, "no-policy", false, "do not install the admission policy that bounds what MiniFleet's credentials can do on the member")
-	flags.StringToStringVar(&join.Labels, "labels", nil, "labels of the member, which placements select: KEY=VALUE,…")
-	flags.DurationVar(&join.Timeout, "timeout", time.Minute, "how long to wait for the token, and then for the hub to connect")
-	flags.BoolVar(&dryRun, "dry-run", false, "print what would be created on both sides, without the token, and change nothing")
+	f.server.add(flags)
+	flags.StringVar(&f.join.Confined, "namespace-only", "", "the one namespace of the member, which exists, that MiniFleet may use")
+	f.access.add(flags)
+	flags.StringArrayVar(&f.join.Namespaces, "member-namespace", nil, "HUB=MEMBER: the namespace of the member, which exists, that stands for one of the hub, and no other is used; one name is for both; may be repeated")
+	flags.BoolVar(&f.join.NoPolicy, "no-policy", false, "do not install the admission policy that bounds what MiniFleet's credentials can do on the member")
+	flags.StringToStringVar(&f.join.Labels, "labels", nil, "labels of the member, which placements select: KEY=VALUE,…")
+	flags.StringVar(&f.shard, "shard", "", "shard of the member: that of the controller with this --shard (docs/sharding.md)")
+	flags.DurationVar(&f.join.Timeout, "timeout", time.Minute, "how long to wait for the token, and then for the hub to connect")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be created on both sides, without the token, and change nothing")
+	f.from.add(cmd)
 	f.addJoin(cmd, "administers the member")
 	return cmd
+}
+
+func (f *joinCommand) runE(cmd *cobra.Command, args []string) error {
+	if err := f.from.check(f.member.given(), f.server); err != nil {
+		return err
+	}
+	var err error
+	if f.join.Access, err = f.access.value(); err != nil {
+		return err
+	}
+	if err := v1alpha1.CheckShard(f.shard); err != nil {
+		return invalid{fmt.Errorf("--shard: %w", err)}
+	}
+	if f.shard != "" {
+		if f.join.Labels == nil {
+			f.join.Labels = map[string]string{}
+		}
+		f.join.Labels[v1alpha1.LabelShard] = f.shard
+	}
+	if f.from.inventory() != nil {
+		return f.hubFlags.run(cmd, func(ctx context.Context, hub *hubClient) error {
+			return explainMembers(f.runFrom(ctx, hub, args), f.env.program)
+		})
+	}
+	if f.join.Member, err = f.joining(f.server); err != nil {
+		return err
+	}
+	f.join.Name = memberName(args[0])
+	return f.run(cmd, func(ctx context.Context, hub members.Hub) error { return f.do(ctx, hub, f.join) })
+}
+
+// do joins one member, or prints what it would do.
+func (f *joinCommand) do(ctx context.Context, hub members.Hub, join members.Join) error {
+	join.Hub = hub
+	if f.dryRun {
+		return join.DryRun(ctx, f.env.streams.Out)
+	}
+	return join.Run(ctx)
 }
 
 // accessFlags say which namespaces of the hub may use a member.
@@ -98,17 +133,36 @@ func (f *accessFlags) value() (*v1alpha1.NamespaceAccess, error) {
 	}
 }
 
+// serverFlags say how the hub reaches a member's API server.
+type serverFlags struct{ url, name string }
+
+func (f *serverFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.url, "server", "", "https:// URL by which the hub reaches the member's API server; empty: that of the kubeconfig")
+	flags.StringVar(&f.name, "server-name", "", "name in that server's certificate, where it is not the host of --server")
+}
+
+func (f *serverFlags) check() error {
+	if f.name != "" && f.url == "" {
+		return invalid{errors.New("--server-name: say besides with --server by which URL the hub reaches the member")}
+	}
+	return nil
+}
+
+// of is a member by the URL and the name that the flags give it.
+func (f *serverFlags) of(m members.Member) members.Member {
+	if f.name != "" || f.url != "" && f.url != m.Server {
+		m.Server, m.ServerName = f.url, f.name
+	}
+	return m
+}
+
 // joining is the member that the flags lead to.
-func (f *joinFlags) joining(server string) (members.Member, error) {
+func (f *joinFlags) joining(server serverFlags) (members.Member, error) {
 	c, config, err := f.env.connectMember(f.member)
 	if err != nil {
 		return members.Member{}, err
 	}
-	m := members.Member{Client: c, Server: config.Host, ServerName: config.ServerName, CA: config.CAData}
-	if server != "" && server != m.Server {
-		m.Server, m.ServerName = server, ""
-	}
-	return m, nil
+	return server.of(members.Member{Client: c, Server: config.Host, ServerName: config.ServerName, CA: config.CAData}), nil
 }
 
 func newClusterRemove(env *environment) *cobra.Command {

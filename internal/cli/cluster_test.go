@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,6 +93,7 @@ func reaching(t *testing.T, funcs interceptor.Funcs) func(*environment) {
 		env.connectMember = func(memberFlags) (client.Client, *rest.Config, error) {
 			return c, &rest.Config{Host: "https://member.example.org:6443"}, nil
 		}
+		env.useMember = func(*rest.Config) (client.Client, error) { return c, nil }
 	}
 }
 
@@ -133,6 +135,57 @@ func TestClusterGolden(t *testing.T) {
 			golden(t, "cluster "+name, transcript(args, code, stdout, stderr))
 			if strings.Contains(stdout+stderr, "secret-token") {
 				t.Error("prints the token")
+			}
+		})
+	}
+}
+
+// inventoried are a hub's objects, with the clusters that Argo CD and Cluster API know there.
+func inventoried(t *testing.T) []client.Object {
+	t.Helper()
+	argo := func(secret, name, server, config string, labels map[string]string) *corev1.Secret {
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "argocd", Name: secret, Labels: map[string]string{"argocd.argoproj.io/secret-type": "cluster"}}}
+		maps.Copy(s.Labels, labels)
+		s.Data = map[string][]byte{"name": []byte(name), "server": []byte(server), "config": []byte(config)}
+		return s
+	}
+	const token = `{"bearerToken": "secret-token-of-argo-cd", "tlsClientConfig": {"insecure": false}}`
+	capi := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "hpc", Name: "granite-kubeconfig", Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "granite"}},
+		Type:       "cluster.x-k8s.io/secret", Data: map[string][]byte{"value": []byte(strings.Replace(nobody, "127.0.0.1:1", "granite.example.org:6443", 1))},
+	}
+	return append(administered(), capi,
+		argo("granite", "granite", "https://granite.example.org:6443", token, map[string]string{"site": "south", "gpu": "false"}),
+		argo("here", "in-cluster", "https://kubernetes.default.svc", `{"tlsClientConfig": {"insecure": false}}`, nil),
+		argo("eks", "onyx", "https://onyx.example.org", `{"awsAuthConfig": {"clusterName": "onyx"}}`, nil),
+		argo("steered", "prod "+steer, "https://prod.example.org", token, nil),
+		argo("gneiss", "gneiss", "https://gneiss.example.org", `{"bearerToken": "secret-token", "tlsClientConfig": {"insecure": true}}`, nil))
+}
+
+func TestClusterJoinFromGolden(t *testing.T) {
+	for name, args := range map[string][]string{
+		"join from argocd":         {"join", "granite", "--from", "argocd", "--hub-namespaces", "hpc", "--copy-labels", "--labels", "gpu=true"},
+		"join from capi":           {"join", "granite", "--from", "capi", "--hub-namespaces", "hpc"},
+		"join from argocd refused": {"join", "onyx", "--from", "argocd", "--hub-namespaces", "hpc"},
+		"join from argocd unknown": {"join", "basalt", "--from", "argocd", "--hub-namespaces", "hpc"},
+		"join all dry":             {"join", "--from", "argocd", "--all", "--dry-run"},
+		"join all":                 {"join", "--from", "argocd", "--all", "--hub-namespaces", "hpc"},
+		"join all of nothing":      {"join", "--from", "capi", "--from-namespace", "none", "--all", "--dry-run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"cluster"}, args...)
+			code, stdout, stderr, hub := play(t, scene{objects: inventoried(t), funcs: connecting(), edit: reaching(t, issuing())}, args...)
+			golden(t, "cluster "+name, transcript(args, code, stdout, stderr))
+			if strings.Contains(stdout+stderr, "secret-token") {
+				t.Error("prints a token")
+			}
+			var secret corev1.Secret
+			if hub.Get(t.Context(), client.ObjectKey{Namespace: "minifleet-system", Name: "granite"}, &secret) == nil && strings.Contains(string(secret.Data["kubeconfig"]), "argo-cd") {
+				t.Error("the hub has got the credentials of Argo CD")
+			}
+			m := &v1alpha1.MemberCluster{}
+			if name == "join from argocd" && (hub.Get(t.Context(), client.ObjectKey{Name: "granite"}, m) != nil || m.Labels["gpu"] != "true" || m.Labels["site"] != "south" || len(m.Labels) != 2) {
+				t.Errorf("labels %v", m.Labels)
 			}
 		})
 	}
@@ -193,8 +246,14 @@ func TestClusterErrors(t *testing.T) {
 		"no such context":         {to("join", "a", "--member-kubeconfig", kubeconfig, "--member-context", "x"), exitInvalid, "", "no connection to the member"},
 		"no such kubeconfig":      {to("join", "a", "--member-kubeconfig", "testdata/none"), exitInvalid, "", "no connection to the member"},
 		"a server without TLS":    {to("join", "a", "--member-kubeconfig", kubeconfig, "--server", "http://a"), exitInvalid, "", "must be an https:// URL"},
+		"a name of no server":     {to("join", "a", "--member-kubeconfig", kubeconfig, "--server-name", "a"), exitInvalid, "", "say besides with --server"},
 		"two ways to say who":     {to("join", "a", "--member-kubeconfig", kubeconfig, "--hub-namespaces", "*", "--hub-namespace-selector", "a=b"), exitInvalid, "", "not both"},
 		"a selector that is none": {to("join", "a", "--member-kubeconfig", kubeconfig, "--hub-namespace-selector", "a in b"), exitInvalid, "", "--hub-namespace-selector"},
+		"from where":              {to("join", "a", "--from", "rancher"), exitInvalid, "", "none of kubeconfig, capi, argocd"},
+		"from two places":         {to("join", "a", "--from", "capi", "--member-context", "c"), exitInvalid, "", "not both"},
+		"from nothing":            {to("join", "a", "--all"), exitInvalid, "", `takes no argument "a"`},
+		"all of a kubeconfig":     {to("join", "--all"), exitInvalid, "", "--from capi and --from argocd"},
+		"all at one address":      {to("join", "--all", "--from", "argocd", "--server", "https://a"), exitInvalid, "", "not for --all"},
 		"labels that are none":    {to("join", "a", "--labels", "x"), exitInvalid, "", "must be formatted as key=value"},
 		"a hub that is away":      {to("list"), exitFailed, "", "the hub does not answer"},
 		"no hub":                  {[]string{"list", "--kubeconfig", "testdata/none"}, exitInvalid, "", "no connection to a hub"},

@@ -57,6 +57,7 @@ func TestGolden(t *testing.T) {
 		"events of all":      {scene{objects: fleet()}, []string{"events", "-A"}},
 		"check":              {orderly, []string{"check"}},
 		"check a bad hub":    {scene{objects: fleet(), funcs: allowing()}, []string{"check"}},
+		"check a hub of OLM": {scene{objects: append(ofHub(), member("alpine"), ofOperator()), funcs: allowing()}, []string{"check"}},
 		"source list":        {scene{objects: fleet()}, []string{"source", "list"}},
 		"source list wide":   {scene{objects: fleet()}, []string{"source", "list", "-A", "-o", "wide"}},
 		"source get":         {scene{objects: fleet()}, []string{"source", "get", "fleet"}},

@@ -22,6 +22,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlzap "sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/controllers"
 	"github.com/minifleet/minifleet/internal/policy"
 	"github.com/minifleet/minifleet/internal/tenant"
@@ -37,6 +39,10 @@ type controllerFlags struct {
 	options              controllers.Options
 	dashboard            servingFlags
 	git                  gitFlags
+	receiver             receiverFlags
+	profiles             clusterProfileFlags
+	notifications        notificationFlags
+	tracing              tracingFlags
 }
 
 func newController() *cobra.Command {
@@ -52,6 +58,8 @@ func newController() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the hub; empty: in-cluster, or $KUBECONFIG")
 	flags.StringVar(&f.options.Namespace, "namespace", "", "namespace of the members' kubeconfig Secrets and of the lease; empty: the pod's own, or minifleet-system")
+	flags.StringVar(&f.options.Shard, "shard", "",
+		"take the MemberClusters, Placements, GitSources, FleetMiniClusters and Notifications with the label minifleet.dev/shard of this value; empty: those without the label (docs/sharding.md)")
 	flags.BoolVar(&f.options.LeaderElection, "leader-elect", true, "wait until no other controller is active")
 	flags.StringVar(&f.options.MetricsAddress, "metrics-bind-address", "127.0.0.1:8080", "address of /metrics; 0 turns it off, and another than a loopback one takes --metrics-secure")
 	flags.BoolVar(&f.options.MetricsSecure, "metrics-secure", false, "serve /metrics over TLS, to those whom the hub lets get it")
@@ -71,8 +79,14 @@ func newController() *cobra.Command {
 	flags.Float64Var(&f.options.IntervalScale, "interval-scale", 1, "factor for the intervals between attempts; for tests")
 	_ = flags.MarkHidden("interval-scale") // fails for unknown names only
 	flags.Float64Var(&f.options.MemberLimitFactor, "member-limit-factor", 1, "factor for what a member may answer before it is quarantined, from 1 to 100 (docs/members.md)")
+	flags.IntVar(&f.options.MemberConnects, "member-connects", clusters.DefaultConnects, "how many members are connected at once when the hub starts, or many return; 0 is no bound")
 	f.git.add(flags)
+	f.receiver.add(flags)
+	f.profiles.add(flags)
+	f.notifications.add(flags)
 	f.dashboard.add(flags)
+	f.tracing.add(flags)
+	flags.StringVar(&f.options.PprofAddress, "pprof-bind-address", "", "loopback address, such as 127.0.0.1:6060, of Go's profiles at /debug/pprof; empty: none")
 	flags.StringVar(&f.logLevel, "log-level", "info", "one of debug, info, error")
 	flags.BoolVar(&f.development, "log-text", false, "log lines for people instead of JSON")
 	return cmd
@@ -81,17 +95,11 @@ func newController() *cobra.Command {
 // check says which flag is wrong, and reads those that have to be.
 func (f *controllerFlags) check() (err error) {
 	o := &f.options
-	if o.Workers < 1 {
-		return invalid{errors.New("--workers must be at least 1")}
+	if err := checkNumbers(o); err != nil {
+		return invalid{err}
 	}
-	if o.FollowInterval < time.Second {
-		return invalid{errors.New("--follow-interval must be at least 1s")}
-	}
-	if o.IntervalScale <= 0 {
-		return invalid{errors.New("--interval-scale must be more than 0")}
-	}
-	if o.MemberLimitFactor < 1 || o.MemberLimitFactor > 100 {
-		return invalid{errors.New("--member-limit-factor must be from 1 to 100")}
+	if err := v1alpha1.CheckShard(o.Shard); err != nil {
+		return invalid{fmt.Errorf("--shard: %w", err)}
 	}
 	if err := o.Reserved.Validate(); err != nil {
 		return invalid{fmt.Errorf("--reserved-namespaces: %w", err)}
@@ -102,10 +110,42 @@ func (f *controllerFlags) check() (err error) {
 	if err := checkMetrics(o.MetricsAddress, o.MetricsSecure); err != nil {
 		return err
 	}
+	if err := checkPprof(o.PprofAddress); err != nil {
+		return err
+	}
+	if err := f.tracing.check(); err != nil {
+		return err
+	}
 	if o.Git, err = f.git.options(); err != nil {
 		return invalid{err}
 	}
+	if o.ClusterProfiles, err = f.profiles.options(); err != nil {
+		return invalid{err}
+	}
+	if o.Notifications, err = f.notifications.options(f.dashboard.url); err != nil {
+		return invalid{err}
+	}
+	if err := f.receiver.check(); err != nil {
+		return err
+	}
 	return f.dashboard.check()
+}
+
+// checkNumbers says which number is out of range.
+func checkNumbers(o *controllers.Options) error {
+	switch {
+	case o.Workers < 1:
+		return errors.New("--workers must be at least 1")
+	case o.FollowInterval < time.Second:
+		return errors.New("--follow-interval must be at least 1s")
+	case o.IntervalScale <= 0:
+		return errors.New("--interval-scale must be more than 0")
+	case o.MemberLimitFactor < 1 || o.MemberLimitFactor > 100:
+		return errors.New("--member-limit-factor must be from 1 to 100")
+	case o.MemberConnects < 0:
+		return errors.New("--member-connects must be at least 0")
+	}
+	return nil
 }
 
 func (f *controllerFlags) run(cmd *cobra.Command) error {
@@ -126,16 +166,27 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	f.options.Now = time.Now
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	endTracing, err := f.tracing.start(ctx, ctrl.Log.WithName("tracing"))
+	if err != nil {
+		return err
+	}
+	defer endTracing()
+	f.options.Webhooks = f.receiver.server()
 	mgr, err := controllers.NewManager(ctx, cfg, f.options)
 	if err != nil {
 		return err
+	}
+	if f.receiver.on() {
+		if err := f.receiver.serve(mgr.GetLocalManager(), cfg, f.options.Namespace, f.options.Webhooks); err != nil {
+			return err
+		}
 	}
 	if f.dashboard.on() {
 		if err := f.dashboard.serve(mgr, cfg, f.options.Namespace); err != nil {
 			return err
 		}
 	}
-	ctrl.Log.Info("starting", "version", version.String(), "namespace", f.options.Namespace)
+	ctrl.Log.Info("starting", "version", version.String(), "namespace", f.options.Namespace, "shard", f.options.Shard)
 	return mgr.Start(ctx)
 }
 
@@ -144,14 +195,39 @@ func checkMetrics(address string, secure bool) error {
 	if address == "0" || secure {
 		return nil
 	}
-	host, _, err := net.SplitHostPort(address)
+	loopback, err := isLoopback(address)
 	if err != nil {
 		return invalid{fmt.Errorf("--metrics-bind-address: %w", err)}
 	}
-	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
+	if !loopback {
 		return invalid{fmt.Errorf("--metrics-bind-address: %s is no loopback address, so that others could read the metrics: add --metrics-secure, or listen on 127.0.0.1", address)}
 	}
 	return nil
+}
+
+// checkPprof refuses profiles that others could read: they show what is in memory.
+func checkPprof(address string) error {
+	if address == "" || address == "0" {
+		return nil
+	}
+	loopback, err := isLoopback(address)
+	if err != nil {
+		return invalid{fmt.Errorf("--pprof-bind-address: %w", err)}
+	}
+	if !loopback {
+		return invalid{fmt.Errorf("--pprof-bind-address: %s is no loopback address, and profiles show what is in memory: listen on 127.0.0.1, and use kubectl port-forward", address)}
+	}
+	return nil
+}
+
+// isLoopback says whether HOST:PORT is reached from this machine, or this pod, alone.
+func isLoopback(address string) (bool, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false, err
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback(), nil
 }
 
 func (f *controllerFlags) setUpLogs() error {

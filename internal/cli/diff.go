@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -21,30 +22,51 @@ type diffFlags struct {
 	hubFlags
 	dashboard dashboardFlags
 	output    outputFlag
+	of        sourceFlags
 }
 
 func newDiff(env *environment) *cobra.Command {
 	f := diffFlags{hubFlags: newHubFlags(env)}
 	cmd := &cobra.Command{
-		Use:   "diff NAME",
-		Short: "Compare what a FleetMiniCluster should have on its members with what is there",
-		Long: "Prints what differs, object by object: - is on the member, + is wanted. Values of Secrets are not shown.\n" +
-			"Members are reached through the hub, as for logs.\n\n" +
-			"The exit code is 0 when nothing differs, 1 when something does, and 2 when it cannot be said.",
-		Example:           "  minifleet diff lammps\n  minifleet diff lammps -o json | jq -r '.items[].state'",
-		Args:              names(1, 1, "a FleetMiniCluster"),
+		Use:   "diff [NAME]",
+		Short: "See what a commit would change on the hub, or compare a FleetMiniCluster with its members",
+		Long: "Without a name, compares a commit, or the working tree, with the fleet, as its GitSource would read it: which\n" +
+			"MiniClusters appear, change, start a new run, move or go away, where each would be placed and whether it has\n" +
+			"room now, and what a person would have to approve. Nothing is written. What is free on each node is known to\n" +
+			"the dashboard: without --server, a member is chosen by what MemberClusters say.\n\n" +
+			"With the name of a FleetMiniCluster, prints what differs on its members, object by object: - is on the member,\n" +
+			"+ is wanted. Values of Secrets are not shown. Members are reached through the hub, as for logs.\n\n" +
+			"The exit code is 0 when nothing differs, 1 when something does, and 2 when it cannot be said, or, of a commit,\n" +
+			"when something is wrong with its files.",
+		Example: "  minifleet diff lammps\n  minifleet diff lammps -o json | jq -r '.items[].state'\n" +
+			"  minifleet diff --source fleet\n  minifleet diff --source fleet --revision HEAD -C ~/src/fleet\n" +
+			"  minifleet diff --source fleet --ref refs/pull/7/merge -o markdown",
+		Args:              names(0, 1, "a FleetMiniCluster"),
 		ValidArgsFunction: f.completeMiniClusters(1),
-		RunE:              func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.output.check(); err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return f.runSource(cmd)
+			}
+			return f.run(cmd, args[0])
+		},
 	}
-	f.output.add(cmd, formatJSON, formatYAML)
+	f.output.add(cmd, formatJSON, formatYAML, formatMarkdown)
+	f.of.add(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("source", f.completeSources()) // the flag is there
 	f.dashboard.add(cmd)
 	f.add(cmd)
 	return cmd
 }
 
 func (f *diffFlags) run(cmd *cobra.Command, name string) error {
-	if err := f.output.check(); err != nil {
-		return err
+	switch given := needless(cmd); {
+	case len(given) > 0:
+		return invalid{fmt.Errorf("--%s is for the comparison of a commit: remove the name of the FleetMiniCluster", given[0])}
+	case f.output.format == formatMarkdown:
+		return invalid{errors.New("-o: markdown is for the comparison of a commit")}
 	}
 	err := f.hubFlags.run(cmd, func(ctx context.Context, hub *hubClient) error {
 		dashboard, err := f.dashboard.client(&f.hubFlags, hub)

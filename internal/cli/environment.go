@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/minifleet/minifleet/internal/cli/recovery"
 	"github.com/minifleet/minifleet/internal/cli/screen"
 )
 
@@ -33,6 +34,10 @@ type environment struct {
 	connect func(*genericclioptions.ConfigFlags) (*hubClient, error)
 	// connectMember makes the connection to a member that flags ask for.
 	connectMember func(memberFlags) (client.Client, *rest.Config, error)
+	// askMember asks a member for the latest epoch that it has on record.
+	askMember recovery.AskMember
+	// useMember makes the connection to a member with what another system has to administer it.
+	useMember func(*rest.Config) (client.Client, error)
 	// browse shows an address in a browser.
 	browse func(ctx context.Context, address string) error
 }
@@ -53,7 +58,7 @@ func newEnvironment(program string, stdin io.Reader, stdout, stderr io.Writer) *
 		program: program,
 		streams: genericiooptions.IOStreams{In: stdin, Out: stdout, ErrOut: stderr},
 		getenv:  os.Getenv, now: time.Now, wait: sleep,
-		connect: connect, connectMember: connectMember,
+		connect: connect, connectMember: connectMember, useMember: useMember, askMember: recovery.Ask,
 	}
 	env.browse = env.startBrowser
 	return env

@@ -53,7 +53,7 @@ func TestCommandsAreDocumented(t *testing.T) {
 		for _, sub := range cmd.Commands() {
 			visit(sub)
 		}
-		if cmd.HasSubCommands() || cmd.Name() == "help" || cmd.Name() == "version" {
+		if cmd.HasSubCommands() || cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "version" {
 			return
 		}
 		if cmd.Short == "" || cmd.Example == "" && cmd.Name() != "controller" {

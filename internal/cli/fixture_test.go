@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -11,14 +12,17 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -28,6 +32,7 @@ import (
 
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/config/policy"
 )
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -77,6 +82,8 @@ func holds(kind string) func(*v1alpha1.FleetMiniCluster) {
 func fromGit(f *v1alpha1.FleetMiniCluster) {
 	f.Labels[v1alpha1.LabelSource] = "fleet"
 	f.Annotations[v1alpha1.AnnotationSourcePath] = "production/" + f.Name + ".yaml"
+	f.Annotations[v1alpha1.AnnotationSourceRevision], f.Annotations[v1alpha1.AnnotationSourceCommit] = "main@1a2b3c4", fleetCommit
+	f.Annotations[v1alpha1.AnnotationSourceAuthor], f.Annotations[v1alpha1.AnnotationSourceSubject] = "Ada", "Raise the size "+steer
 	f.Status.Revision = "main@1a2b3c4"
 }
 
@@ -217,12 +224,31 @@ func ofHub() []client.Object {
 			Status:     apiextensionsv1.CustomResourceDefinitionStatus{Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}},
 		})
 	}
+	out = append(out, admissionPolicy()...)
 	return append(out, &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "minifleet-system", Name: controllerLease},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "minifleet-system", Name: v1alpha1.ControllerLease("")},
 		Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: ptr.To("controller-0"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &metav1.MicroTime{Time: noon.Add(-5 * time.Second)},
 		},
 	})
+}
+
+// admissionPolicy is that of config/policy, and its binding.
+func admissionPolicy() []client.Object {
+	p, b := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(policy.GitSourceAllow), 4096)
+	if err := errors.Join(documents.Decode(p), documents.Decode(b)); err != nil {
+		panic(err)
+	}
+	return []client.Object{p, b}
+}
+
+// ofOperator is the role that OLM adds to Kubernetes' own role admin.
+func ofOperator() client.Object {
+	return &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "gitsources.minifleet.dev-v1alpha1-admin", Labels: map[string]string{"rbac.authorization.k8s.io/aggregate-to-admin": "true"}},
+		Rules:      []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"minifleet.dev"}, Resources: []string{"gitsources"}}},
+	}
 }
 
 // scene is what a command line meets.

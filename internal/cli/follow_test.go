@@ -106,6 +106,10 @@ func TestFollow(t *testing.T) {
 	handled := func(o client.Object) {
 		o.(*v1alpha1.GitSource).Status.LastHandledReconcileAt = "2026-05-04T12:00:00.000000000Z"
 	}
+	handledLater := func(o client.Object) { // somebody has asked in the way of Flux CD
+		metav1.SetMetaDataAnnotation(&o.(*v1alpha1.GitSource).ObjectMeta, v1alpha1.AnnotationRequestedAt, "2026-05-04T12:00:01Z")
+		o.(*v1alpha1.GitSource).Status.LastHandledReconcileAt = "2026-05-04T12:00:01Z"
+	}
 	healthy := func(o client.Object) {
 		o.(*v1alpha1.GitSource).Status.Conditions = []metav1.Condition{condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "applied")}
 	}
@@ -115,21 +119,22 @@ func TestFollow(t *testing.T) {
 		steps []func(client.Object)
 		code  int
 	}{
-		"wait until it has succeeded":  {[]string{"wait", "new"}, []func(client.Object){waiting, running, nil, running, stale, succeeded}, 0},
-		"wait until it has failed":     {[]string{"wait", "new"}, []func(client.Object){running, failed}, 1},
-		"wait for what cannot run":     {[]string{"wait", "new"}, []func(client.Object){invalid}, 1},
-		"wait for what is deleted":     {[]string{"wait", "new"}, []func(client.Object){running, deleted}, 2},
-		"wait for what does not end":   {[]string{"wait", "new", "--timeout", "300ms"}, []func(client.Object){running}, 3},
-		"rerun and wait":               {[]string{"rerun", "new", "--wait"}, []func(client.Object){running, succeeded}, 0},
-		"rerun and wait, failed":       {[]string{"rerun", "new", "--wait"}, []func(client.Object){failed}, 1},
-		"run to its end":               {[]string{"run", "new2", "--image", "a"}, []func(client.Object){waiting, waiting, running, nil, succeeded}, 0},
-		"run to failure":               {[]string{"run", "new2", "--image", "a"}, []func(client.Object){running, failed}, 1},
-		"run too long":                 {[]string{"run", "new2", "--image", "a", "--timeout", "300ms"}, []func(client.Object){running}, 3},
-		"reconcile until it was read":  {[]string{"reconcile", "lammps"}, []func(client.Object){never, handled}, 1},
-		"reconcile and print":          {[]string{"source", "reconcile", "fleet", "-o", "name"}, []func(client.Object){healthy, handled}, 0},
-		"reconcile what is not read":   {[]string{"source", "reconcile", "fleet", "--timeout", "300ms"}, []func(client.Object){never}, 1},
-		"reconcile what gets deleted":  {[]string{"source", "reconcile", "fleet"}, []func(client.Object){deleted}, 1},
-		"rerun and wait for too short": {[]string{"rerun", "new", "--wait", "--timeout", "300ms"}, []func(client.Object){running}, 3},
+		"wait until it has succeeded":                    {[]string{"wait", "new"}, []func(client.Object){waiting, running, nil, running, stale, succeeded}, 0},
+		"wait until it has failed":                       {[]string{"wait", "new"}, []func(client.Object){running, failed}, 1},
+		"wait for what cannot run":                       {[]string{"wait", "new"}, []func(client.Object){invalid}, 1},
+		"wait for what is deleted":                       {[]string{"wait", "new"}, []func(client.Object){running, deleted}, 2},
+		"wait for what does not end":                     {[]string{"wait", "new", "--timeout", "300ms"}, []func(client.Object){running}, 3},
+		"rerun and wait":                                 {[]string{"rerun", "new", "--wait"}, []func(client.Object){running, succeeded}, 0},
+		"rerun and wait, failed":                         {[]string{"rerun", "new", "--wait"}, []func(client.Object){failed}, 1},
+		"run to its end":                                 {[]string{"run", "new2", "--image", "a"}, []func(client.Object){waiting, waiting, running, nil, succeeded}, 0},
+		"run to failure":                                 {[]string{"run", "new2", "--image", "a"}, []func(client.Object){running, failed}, 1},
+		"run too long":                                   {[]string{"run", "new2", "--image", "a", "--timeout", "300ms"}, []func(client.Object){running}, 3},
+		"reconcile until it was read":                    {[]string{"reconcile", "lammps"}, []func(client.Object){never, handled}, 1},
+		"reconcile and print":                            {[]string{"source", "reconcile", "fleet", "-o", "name"}, []func(client.Object){healthy, handled}, 0},
+		"reconcile, and it was read for a later request": {[]string{"source", "reconcile", "fleet", "-o", "name"}, []func(client.Object){healthy, handledLater}, 0},
+		"reconcile what is not read":                     {[]string{"source", "reconcile", "fleet", "--timeout", "300ms"}, []func(client.Object){never}, 1},
+		"reconcile what gets deleted":                    {[]string{"source", "reconcile", "fleet"}, []func(client.Object){deleted}, 1},
+		"rerun and wait for too short":                   {[]string{"rerun", "new", "--wait", "--timeout", "300ms"}, []func(client.Object){running}, 3},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -172,7 +172,7 @@ func (f *getFlags) table(items []v1alpha1.FleetMiniCluster) *screen.Table {
 	wide := f.output.format == formatWide
 	head := []string{"NAME", "STATE", "PODS", "MEMBERS", "REVISION", "SINCE"}
 	if wide {
-		head = append(head, "SYNC", "HEALTH", "AGE")
+		head = append(head, "AUTHOR", "SUBJECT", "SYNC", "HEALTH", "AGE")
 	}
 	if head = append(head, "WHY"); f.allNamespaces {
 		head = append([]string{"NAMESPACE"}, head...)
@@ -194,7 +194,11 @@ func (f *getFlags) row(s screen.Screen, item *v1alpha1.FleetMiniCluster, wide bo
 	row = append(row, screen.Text(item.Name), s.State(sum.state), screen.Text(sum.pods), screen.Text(sum.members),
 		screen.Text(sum.revision), screen.Text(age(now, sum.since)))
 	if wide {
-		row = append(row, screen.Text(orDash(string(item.Status.Sync))), screen.Text(orDash(string(item.Status.Health))),
+		var commit v1alpha1.RunCommit
+		if c := commitOf(item); c != nil {
+			commit = *c
+		}
+		row = append(row, screen.Text(orDash(commit.Author)), screen.Text(orDash(commit.Subject)), screen.Text(orDash(string(item.Status.Sync))), screen.Text(orDash(string(item.Status.Health))),
 			screen.Text(age(now, item.CreationTimestamp.Time)))
 	}
 	return append(row, screen.Text(sum.why))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/pflag"
@@ -16,6 +17,7 @@ import (
 type gitFlags struct {
 	urlPrefixes, refused, allowed []string
 	objects, perNamespace, atOnce int
+	storeMiB                      int
 	defaultServiceAccount         string
 }
 
@@ -23,12 +25,14 @@ func (f *gitFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.urlPrefixes, "git-allowed-url-prefixes", nil,
 		"what the URLs of GitSources have to begin with, e.g. https://git.example.org/team; empty: anything")
 	flags.StringSliceVar(&f.refused, "git-refused-cidrs", fetch.DefaultRefused(),
-		"ranges of addresses that Git servers are not at; the addresses of the hub's own Services are refused besides")
+		"ranges of addresses that Git servers are not at, and that Notifications do not send to; the addresses of the hub's own Services are refused besides")
 	flags.StringSliceVar(&f.allowed, "git-allowed-cidrs", nil, "ranges of addresses that are not refused after all")
 	flags.IntVar(&f.objects, "git-max-objects", budget.DefaultMaxObjects, "how many objects one GitSource may declare")
 	flags.IntVar(&f.perNamespace, "git-sources-per-namespace", gitsource.DefaultPerNamespace, "how many GitSources of one namespace are reconciled at once")
 	flags.IntVar(&f.atOnce, "git-large-sources", gitsource.DefaultLarge,
 		fmt.Sprintf("how many GitSources at once may take more than %d MiB of memory, up to %d MiB each", budget.SmallBytes>>20, budget.DefaultMaxMemoryBytes>>20))
+	flags.IntVar(&f.storeMiB, "git-store-mib", fetch.DefaultStoreBytes>>20,
+		"how much is kept of repositories together, in MiB, so that of a new commit only what is new is fetched; 0: nothing")
 	flags.StringVar(&f.defaultServiceAccount, "default-service-account", "",
 		"service account that GitSources without spec.serviceAccountName act as, in their namespace; empty: the hub's own")
 }
@@ -46,8 +50,17 @@ func (f *gitFlags) options() (o controllers.GitOptions, err error) {
 	if f.defaultServiceAccount != "" && len(validation.IsDNS1123Subdomain(f.defaultServiceAccount)) > 0 {
 		return o, fmt.Errorf("--default-service-account: %q is no name of a service account", f.defaultServiceAccount)
 	}
+	if f.storeMiB < 0 {
+		return o, errors.New("--git-store-mib must be at least 0")
+	}
+	if o.StoreBytes = int64(f.storeMiB) << 20; o.StoreBytes == 0 {
+		o.StoreBytes = -1
+	}
 	o.Settings = gitsource.Settings{
 		PerNamespace: f.perNamespace, Large: f.atOnce, DefaultServiceAccount: f.defaultServiceAccount, Limits: budget.Limits{MaxObjects: f.objects},
+	}
+	if o.BuildCommand, err = buildCommand(); err != nil {
+		return o, err
 	}
 	if o.Network.URLPrefixes, err = fetch.ParseURLPrefixes(f.urlPrefixes); err != nil {
 		return o, fmt.Errorf("--git-allowed-url-prefixes: %w", err)

@@ -24,6 +24,8 @@ const (
 	formatJSON = "json"
 	formatYAML = "yaml"
 	formatName = "name"
+	// formatMarkdown is for comments on a forge.
+	formatMarkdown = "markdown"
 )
 
 // outputFlag is -o.

@@ -96,7 +96,7 @@ func (f *reconcileFlags) await(ctx context.Context, hub *hubClient, source *v1al
 		if ok {
 			last = s
 		}
-		return ok && s.Status.LastHandledReconcileAt == token, nil
+		return ok && s.Annotations[v1alpha1.AnnotationReconcileAt] == token && !actions.SyncAsked(s), nil
 	})
 	progress.Clear()
 	if errors.Is(context.Cause(ctx), errTimeout) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -29,17 +30,17 @@ type renderFlags struct {
 func newRender() *cobra.Command {
 	var f renderFlags
 	cmd := &cobra.Command{
-		Use:   "render -f FILE",
+		Use:   "render -f FILE|DIR",
 		Short: "Print what a MiniCluster becomes on a member, without any cluster",
 		Long: "Prints the objects that each MiniCluster or FleetMiniCluster in FILE becomes on a member, as YAML in the\n" +
-			"order in which they are applied. The values of Secrets are redacted; the certificate in them is a new one,\n" +
-			"made for this output only.",
+			"order in which they are applied. A folder with a kustomization is built first. The\n" +
+			"values of Secrets are redacted; the certificate in them is a new one, made for this output only.",
 		Example: "  minifleet render -f minicluster.yaml\n  cat minicluster.yaml | minifleet render -f - -n hpc",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.file, "filename", "f", "", "file to read; - for standard input")
+	flags.StringVarP(&f.file, "filename", "f", "", "file to read, or folder with a kustomization to build; - for standard input")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the objects; empty: the manifest's own, or default")
 	flags.BoolVar(&f.showSecrets, "show-secrets", false, "print the values of Secrets")
 	return cmd
@@ -49,11 +50,11 @@ func (f *renderFlags) run(cmd *cobra.Command) error {
 	if f.file == "" {
 		return invalid{errors.New("name a file with -f, or - for standard input")}
 	}
-	body, err := f.read(cmd.InOrStdin())
+	file, err := f.read(cmd.Context(), cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
-	result := parse.Tree([]gitsource.File{{Path: f.file, Data: body}}, parse.Options{AnyNamespace: true})
+	result := parse.Tree([]gitsource.File{file}, parse.Options{AnyNamespace: true})
 	if err := problemsError(result.Problems); err != nil {
 		return err
 	}
@@ -79,15 +80,26 @@ func (f *renderFlags) run(cmd *cobra.Command) error {
 	return err
 }
 
-func (f *renderFlags) read(stdin io.Reader) ([]byte, error) {
+func (f *renderFlags) read(ctx context.Context, stdin io.Reader) (file gitsource.File, err error) {
+	file.Path = f.file
 	if f.file == "-" {
-		return io.ReadAll(stdin)
+		file.Data, err = io.ReadAll(stdin)
+		return file, err
 	}
-	body, err := os.ReadFile(f.file)
-	if err != nil {
-		return nil, invalid{err}
+	if info, err := os.Stat(f.file); err == nil && info.IsDir() {
+		built, ok, err := buildFolder(ctx, f.file)
+		if err != nil {
+			return file, err
+		}
+		if !ok {
+			return file, invalid{fmt.Errorf("%s is a folder without a kustomization; name a file", f.file)}
+		}
+		return built, nil
 	}
-	return body, nil
+	if file.Data, err = os.ReadFile(f.file); err != nil {
+		return file, invalid{err}
+	}
+	return file, nil
 }
 
 func miniCluster(o *parse.Object) (name, namespace string, spec *fluxv1alpha2.MiniClusterSpec) {

@@ -40,6 +40,7 @@ type runFlags struct {
 	clusters            int32
 
 	key     string
+	shard   string
 	detach  bool
 	timeout time.Duration
 }
@@ -78,6 +79,7 @@ func (f *runFlags) addFlags(cmd *cobra.Command) {
 	flags.StringVarP(&f.selector, "selector", "l", "", "labels of the members that may be chosen, e.g. gpu=true")
 	flags.StringSliceVar(&f.members, "member", nil, "members that may be chosen")
 	flags.Int32Var(&f.clusters, "clusters", 1, "how many members run it; 0: all that match")
+	flags.StringVar(&f.shard, "shard", "", "shard whose members run it, and whose Placement is named (docs/sharding.md)")
 	flags.StringVar(&f.key, "idempotency-key", "", "identity of the request: the same one again starts nothing")
 	flags.BoolVarP(&f.detach, "detach", "d", false, "do not follow it")
 	flags.DurationVar(&f.timeout, "timeout", 0, "how long to follow it at most; 0: as long as it takes")
@@ -95,6 +97,12 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	object, err := f.object(cmd, name)
 	if err != nil {
 		return err
+	}
+	if err := v1alpha1.CheckShard(f.shard); err != nil {
+		return invalid{fmt.Errorf("--shard: %w", err)}
+	}
+	if f.shard != "" {
+		metav1.SetMetaDataLabel(&object.ObjectMeta, v1alpha1.LabelShard, f.shard)
 	}
 	err = f.hubFlags.run(cmd, func(ctx context.Context, hub *hubClient) error { return f.start(ctx, hub, object) })
 	if f.detach || f.dryRun {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +21,7 @@ import (
 	"github.com/minifleet/minifleet/dashboard"
 	"github.com/minifleet/minifleet/dashboard/auth"
 	"github.com/minifleet/minifleet/dashboard/web"
+	"github.com/minifleet/minifleet/internal/serving"
 	"github.com/minifleet/minifleet/internal/version"
 )
 
@@ -49,28 +52,36 @@ func (f *servingFlags) serve(mgr *controllers.Manager, cfg *rest.Config, namespa
 		Hub: local.GetClient(), Cache: local.GetCache(), Config: cfg, Members: mgr.Members, Queue: mgr.Queue, FleetID: mgr.FleetID,
 		Auth: who, Writes: f.writes, Version: version.String(), Now: time.Now, Log: log,
 	})
-	listener := &dashboard.Listener{
-		Address: f.address, CertFile: f.certFile, KeyFile: f.keyFile, Handler: server.Site(web.Handler()), Log: log,
+	listener := &serving.Listener{
+		Name: "dashboard", Address: f.address, CertFile: f.certFile, KeyFile: f.keyFile, Handler: server.Site(web.Handler()), Log: log,
 	}
 	if f.endpointSlice != "" {
-		announcement, err := f.announcement(local.GetHTTPClient(), cfg, client.ObjectKey{Namespace: namespace, Name: f.endpointSlice})
-		if err != nil {
+		a := announced{Name: "dashboard", Address: f.address, Slice: client.ObjectKey{Namespace: namespace, Name: f.endpointSlice}, IP: f.podIP}
+		if listener.Announce, err = a.run(local.GetHTTPClient(), cfg, log); err != nil {
 			return err
 		}
-		announcement.Log = log
-		listener.Announce = announcement.Run
 	}
 	return errors.Join(local.Add(server), local.Add(listener))
 }
 
-func (f *servingFlags) announcement(http *http.Client, cfg *rest.Config, slice client.ObjectKey) (*dashboard.Announcement, error) {
-	_, port, err := net.SplitHostPort(f.address)
+// announced says which EndpointSlice is to lead to an address of this replica.
+type announced struct {
+	// Name is that of the port, and what the flags begin with.
+	Name    string
+	Address string
+	Slice   client.ObjectKey
+	IP      string
+}
+
+// run returns what publishes the address.
+func (a announced) run(http *http.Client, cfg *rest.Config, log logr.Logger) (func(context.Context), error) {
+	_, port, err := net.SplitHostPort(a.Address)
 	if err != nil {
 		return nil, err
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
-		return nil, invalid{fmt.Errorf("--dashboard-endpoint-slice: --dashboard-bind-address %q has no port number", f.address)}
+		return nil, invalid{fmt.Errorf("--%s-endpoint-slice: --%s-bind-address %q has no port number", a.Name, a.Name, a.Address)}
 	}
 	scheme, err := controllers.NewScheme()
 	if err != nil {
@@ -80,7 +91,8 @@ func (f *servingFlags) announcement(http *http.Client, cfg *rest.Config, slice c
 	if err != nil {
 		return nil, err
 	}
-	return &dashboard.Announcement{Client: direct, Slice: slice, IP: f.podIP, Port: int32(number)}, nil
+	out := &serving.Announcement{Name: a.Name, Client: direct, Slice: a.Slice, IP: a.IP, Port: int32(number), Log: log}
+	return out.Run, nil
 }
 
 // options are those of the issuer, nil for none. The files that they name are read.

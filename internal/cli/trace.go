@@ -11,6 +11,7 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/actions"
 	"github.com/minifleet/minifleet/internal/cli/screen"
+	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
@@ -99,9 +100,13 @@ func joinNonEmpty(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "  ")
 }
 
-// author of the commit of a revision, with what it says, as far as it is known.
-func (k *known) author(revision string) string {
+// author of the commit of a revision, with what it says, as far as it is known: to the source, or else to what it has
+// changed or started.
+func (k *known) author(revision string, noted *v1alpha1.RunCommit) string {
 	c := k.context.Commits[revision]
+	if noted != nil && (c == nil || c.Hash != noted.Hash) {
+		return fmt.Sprintf("%q by %s", sanitize.Text(noted.Subject, sanitize.MaxNote), orDash(noted.Author))
+	}
 	if c == nil {
 		return ""
 	}
@@ -112,6 +117,14 @@ func (k *known) author(revision string) string {
 	return text
 }
 
+// commitOf is the commit that last changed an object, if that is the one of the revision that its status tells.
+func commitOf(item *v1alpha1.FleetMiniCluster) *v1alpha1.RunCommit {
+	if item.Status.Revision != item.Annotations[v1alpha1.AnnotationSourceRevision] {
+		return nil
+	}
+	return plan.CommitOf(item)
+}
+
 func (k *known) origin(b *strings.Builder, s screen.Screen) {
 	item, source := k.item, k.source
 	name := item.Labels[v1alpha1.LabelSource]
@@ -119,7 +132,7 @@ func (k *known) origin(b *strings.Builder, s screen.Screen) {
 		step(b, "Origin", "created on the hub, not from Git")
 		return
 	}
-	step(b, "Commit", joinNonEmpty(orDash(item.Status.Revision), k.author(item.Status.Revision)))
+	step(b, "Commit", joinNonEmpty(orDash(item.Status.Revision), k.author(item.Status.Revision, commitOf(item))))
 	if source == nil {
 		step(b, "GitSource", orDash(name)+": not there, or you may not read it")
 	} else {
@@ -177,7 +190,7 @@ func (k *known) ledgerLine(b *strings.Builder, s screen.Screen, run *v1alpha1.Ru
 	step(b, "  Job", k.item.Name)
 	step(b, "  Run", joinNonEmpty(run.ID, s.Paint(s.State(shown.State)), was, runTime(run, k.now)))
 	if run.Revision != "" {
-		step(b, "  Commit", joinNonEmpty(orDash(run.Revision), k.author(run.Revision)))
+		step(b, "  Commit", joinNonEmpty(orDash(run.Revision), k.author(run.Revision, run.Commit)))
 	}
 	step(b, "", sanitize.Text(run.Message, sanitize.MaxMessage))
 	if e := run.Exit; e != nil {

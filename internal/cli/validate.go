@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/gitsource"
+	"github.com/minifleet/minifleet/gitsource/overlay"
 	"github.com/minifleet/minifleet/gitsource/parse"
 	"github.com/minifleet/minifleet/internal/policy"
 	"github.com/minifleet/minifleet/internal/sanitize"
@@ -36,7 +38,8 @@ func newValidate() *cobra.Command {
 		Use:   "validate -f FILE|DIR",
 		Short: "Check manifests as a GitSource would, without any cluster",
 		Long: "Reads MiniClusters, FleetMiniClusters and Placements as a GitSource does, every .yaml, .yml and .json file of\n" +
-			"a folder and of those in it, and prints all that is wrong with them. Other documents are ignored.\n\n" +
+			"a folder and of those in it, and prints all that is wrong with them. A folder that holds a kustomization is\n" +
+			"built instead, from the files of the Git repository that it lies in. Other documents are ignored.\n\n" +
 			"The exit code is 0 when everything is valid, 1 when there are problems, or warnings with --strict, and 2\n" +
 			"when a flag is wrong or a file cannot be read.",
 		Example: "  minifleet validate -f production/\n  minifleet validate -f a.yaml -f b.yaml -o json | jq -r '.problems[].message'\n" +
@@ -68,7 +71,7 @@ func (f *validateFlags) run(cmd *cobra.Command) error {
 	if err := policy.CheckPodAnnotations(f.rules.PodAnnotations); err != nil {
 		return invalid{fmt.Errorf("--allowed-pod-annotations: %w", err)}
 	}
-	files, err := readManifests(f.files, cmd.InOrStdin())
+	files, err := readManifests(cmd.Context(), f.files, cmd.InOrStdin())
 	if err != nil {
 		return invalid{err}
 	}
@@ -274,8 +277,9 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// readManifests reads files, the manifests in folders and, for -, standard input; each once.
-func readManifests(paths []string, stdin io.Reader) ([]gitsource.File, error) {
+// readManifests reads files, the manifests in folders and, for -, standard input; each once. Folders that hold a
+// kustomization are built.
+func readManifests(ctx context.Context, paths []string, stdin io.Reader) ([]gitsource.File, error) {
 	var files []gitsource.File
 	seen := map[string]bool{}
 	add := func(path string, read func() ([]byte, error)) error {
@@ -285,7 +289,11 @@ func readManifests(paths []string, stdin io.Reader) ([]gitsource.File, error) {
 		}
 		seen[path] = true
 		data, err := read()
-		files = append(files, gitsource.File{Path: path, Data: data})
+		file := gitsource.File{Path: path, Data: data}
+		if overlay.IsKustomization(filepath.Base(path)) {
+			file.Findings = append(file.Findings, overlay.NotBuilt(path))
+		}
+		files = append(files, file)
 		return err
 	}
 	for _, path := range paths {
@@ -305,9 +313,21 @@ func readManifests(paths []string, stdin io.Reader) ([]gitsource.File, error) {
 			}
 			continue
 		}
+		built, ok, err := buildFolder(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			files = append(files, built)
+			continue
+		}
 		if err := walkManifests(path, func(at string, problem string) error {
-			if problem != "" {
+			switch {
+			case problem != "":
 				files = append(files, gitsource.File{Path: filepath.ToSlash(at), Problem: problem})
+				return nil
+			case !isManifest(at): // a kustomization without an extension
+				files = append(files, gitsource.File{Path: filepath.ToSlash(at), Findings: []gitsource.Finding{overlay.NotBuilt(filepath.ToSlash(at))}})
 				return nil
 			}
 			return add(at, func() ([]byte, error) { return os.ReadFile(at) }) //nolint:gosec // the user's own file
@@ -330,7 +350,7 @@ func walkManifests(root string, visit func(path, problem string) error) error {
 			return fs.SkipDir
 		case entry.Type()&fs.ModeSymlink != 0 && hidesManifests(path):
 			return visit(path, "is a symbolic link, which is not followed; commit the file itself")
-		case entry.Type().IsRegular() && isManifest(path):
+		case entry.Type().IsRegular() && (isManifest(path) || overlay.IsKustomization(entry.Name())):
 			return visit(path, "")
 		}
 		return nil

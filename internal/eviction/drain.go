@@ -11,8 +11,10 @@ func Drained(ledger runs.Ledger, members []*v1alpha1.MemberCluster) map[string]E
 	out := map[string]Eviction{}
 	for _, m := range members {
 		why, _ := m.Draining() // an annotation that is wrong is told on the MemberCluster
-		last := ledger.Last(m.Name)
-		if why != "" && last != nil && !last.State.Ended() {
+		if why == "" {
+			continue
+		}
+		if last := ledger.Last(m.Name); last != nil && !last.State.Ended() {
 			out[m.Name] = Eviction{Stop: v1alpha1.StopDrained, Message: "stopped: its member " + why}
 		}
 	}

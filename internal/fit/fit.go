@@ -27,7 +27,7 @@ type Pod struct {
 	// Requests are those of the pod, init containers and overhead included, and 1 of the resource pods.
 	Requests fleet.Amounts
 
-	spec corev1.PodSpec // the parts that choose nodes
+	spec *corev1.PodSpec // the parts that choose nodes; nil for any node without taints
 	// node matches nodeSelector and required node affinity.
 	node nodeaffinity.RequiredNodeAffinity
 	// Key is the same for pods that need the same.
@@ -46,17 +46,17 @@ func PodOf(spec *corev1.PodSpec) Pod {
 	p := Pod{Requests: fleet.AmountsOf(podresources.PodRequests(&full, podresources.PodResourcesOptions{}))}
 	maps.DeleteFunc(p.Requests, func(_ corev1.ResourceName, n int64) bool { return n <= 0 })
 	p.Requests[corev1.ResourcePods] = 1
-	p.spec = corev1.PodSpec{NodeSelector: full.Spec.NodeSelector, Tolerations: full.Spec.Tolerations}
+	p.spec = &corev1.PodSpec{NodeSelector: full.Spec.NodeSelector, Tolerations: full.Spec.Tolerations}
 	if a := full.Spec.Affinity; a != nil && a.NodeAffinity != nil {
 		p.spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
 		}}
 	}
-	p.node = nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: p.spec})
+	p.node = nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: *p.spec})
 	key, err := json.Marshal(struct {
 		Requests fleet.Amounts
 		Spec     corev1.PodSpec
-	}{p.Requests, p.spec})
+	}{p.Requests, *p.spec})
 	if err != nil {
 		panic(err) // not reachable: these are plain values
 	}
@@ -101,23 +101,29 @@ type Result struct {
 	Free fleet.Amounts
 }
 
-// Check says whether a gang fits into what is free on these nodes.
+// Check says whether a gang fits into what is free on these nodes. For many gangs there is a Table.
 func Check(nodes []fleet.Node, g Gang) Result {
 	counts, excluded := make([]int, len(nodes)), newReasons(len(nodes))
-	r := Result{Free: fleet.Amounts{}}
-	total := 0
+	free := fleet.Amounts{}
 	for i := range nodes {
 		if why := g.Pod.refuses(&nodes[i]); why != "" {
 			excluded.add(why)
 			continue
 		}
-		counts[i] = g.Pod.count(nodes[i].Free)
-		total += counts[i]
-		if counts[i] > 0 {
-			addTo(r.Free, nodes[i].Free, 1)
+		if counts[i] = g.Pod.count(nodes[i].Free); counts[i] > 0 {
+			addTo(free, nodes[i].Free, 1)
 		}
 	}
-	r.Pods = min(total, g.Size)
+	return g.result(nodes, counts, excluded, free)
+}
+
+// result says whether a gang fits where each node takes so many of its pods.
+func (g Gang) result(nodes []fleet.Node, counts []int, excluded *reasons, free fleet.Amounts) Result {
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	r := Result{Pods: min(total, g.Size), Free: free}
 	switch {
 	case total < g.Size:
 		r.Miss = fmt.Sprintf("%d of %d pods fit; %s", total, g.Size, nearest(nodes, counts, g.Pod, excluded))
@@ -248,6 +254,17 @@ func (p *Pod) count(free fleet.Amounts) int {
 
 // refuses is why a node would not be chosen for the pod however much room it had; empty if it would.
 func (p *Pod) refuses(n *fleet.Node) string {
+	if why := p.repelled(n); why != "" {
+		return why
+	}
+	if !p.selects(n) {
+		return "without the labels asked for"
+	}
+	return ""
+}
+
+// repelled is why a node that is cordoned, or has taints, takes no such pod; empty if it does.
+func (p *Pod) repelled(n *fleet.Node) string {
 	if n.Unschedulable && !p.tolerates(&corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}) {
 		return "cordoned"
 	}
@@ -256,15 +273,25 @@ func (p *Pod) refuses(n *fleet.Node) string {
 			return tainted(t)
 		}
 	}
-	if len(p.spec.NodeSelector) == 0 && p.spec.Affinity == nil {
-		return ""
+	return ""
+}
+
+// selects says whether a node has what the pod asks for with nodeSelector and required node affinity.
+func (p *Pod) selects(n *fleet.Node) bool {
+	switch {
+	case p.spec == nil:
+		return true
+	case p.spec.Affinity == nil:
+		for key, value := range p.spec.NodeSelector {
+			if has, ok := n.Labels[key]; !ok || has != value {
+				return false
+			}
+		}
+		return true
 	}
 	// An affinity that cannot be understood matches no node, and the member will say so.
 	match, err := p.node.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}})
-	if err != nil || !match {
-		return "without the labels asked for"
-	}
-	return ""
+	return err == nil && match
 }
 
 func tainted(t *corev1.Taint) string {
@@ -281,7 +308,7 @@ func tainted(t *corev1.Taint) string {
 }
 
 func (p *Pod) tolerates(t *corev1.Taint) bool {
-	return slices.ContainsFunc(p.spec.Tolerations, func(have corev1.Toleration) bool {
+	return p.spec != nil && slices.ContainsFunc(p.spec.Tolerations, func(have corev1.Toleration) bool {
 		return have.ToleratesTaint(logr.Discard(), t, false)
 	})
 }

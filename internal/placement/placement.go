@@ -9,6 +9,7 @@ package placement
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -90,7 +91,12 @@ type Decision struct {
 	Awaited []v1alpha1.RejectedCluster
 	// HeldBack are those of Rejected that could take such a place now.
 	HeldBack []string
+	// Next are the first of those that were not needed, in the order in which they would have had their turn.
+	Next []string
 }
+
+// maxNext is how many there are of Decision.Next at most.
+const maxNext = 1024
 
 // Decide chooses members. A member is chosen if it is to be kept; if not, it must match, be fit, and come
 // early enough in the order. The error is about the Spec.
@@ -99,7 +105,7 @@ func Decide(in Input) (Decision, error) {
 	if err != nil {
 		return Decision{}, fmt.Errorf("clusterSelector: %w", err)
 	}
-	in.Room = once(in.Room)
+	in.Room = once(in.Room, len(in.Candidates))
 	d := Decision{Clusters: slices.Clone(in.Keep), Reasons: in.kept()}
 	matching := in.sift(selector, &d)
 	d.Matching = len(matching)
@@ -120,42 +126,24 @@ func Decide(in Input) (Decision, error) {
 // for, on those taken before.
 func (in Input) choose(matching []Candidate, d *Decision) {
 	if len(d.Clusters) >= d.Wanted {
-		for _, c := range matching {
-			if !slices.Contains(in.Keep, c.Name) {
-				d.notNeeded(c)
+		d.notNeeded(func(yield func(Candidate) bool) {
+			for _, c := range matching {
+				if !slices.Contains(in.Keep, c.Name) && !yield(c) {
+					return
+				}
 			}
-		}
+		})
 		return
 	}
 	spread := newSpread(in, matching)
 	rest := in.rank(slices.DeleteFunc(slices.Clone(matching), func(c Candidate) bool { return slices.Contains(in.Keep, c.Name) }))
-	for len(rest) > 0 {
-		i := spread.first(rest)
-		c := rest[i]
-		rest = slices.Delete(rest, i, i+1)
-		switch {
-		// First, so that the reason does not change with the members' health while nothing is needed of them.
-		case len(d.Clusters) >= d.Wanted:
-			d.notNeeded(c.Candidate)
-		case in.awaits(c.Candidate):
-			d.reject(c.Name, c.Unfit)
-			d.Awaited = append(d.Awaited, d.Rejected[len(d.Rejected)-1])
-			spread.add(c.Candidate)
-		case c.Unfit != "" && (!c.Unknown || !slices.Contains(in.Prefer, c.Name)):
-			d.reject(c.Name, c.Unfit)
-		case spread.forbids(c.Candidate) != "":
-			d.reject(c.Name, spread.forbids(c.Candidate))
-		case in.Room(c.Name).Miss != "":
-			d.reject(c.Name, in.Room(c.Name).Miss)
-			d.Waiting = append(d.Waiting, d.Rejected[len(d.Rejected)-1])
-		case len(d.Clusters)+len(d.Awaited) >= d.Wanted:
-			d.reject(c.Name, "it has room, and comes after "+d.Awaited[0].Name+", which is not known yet")
-			d.HeldBack = append(d.HeldBack, c.Name)
-		default:
-			d.Clusters = append(d.Clusters, c.Name)
-			d.Reasons = append(d.Reasons, v1alpha1.ClusterDecision{Name: c.Name, Score: c.score, Reason: c.why})
-			spread.add(c.Candidate)
-		}
+	order := spread.order(rest)
+	// The others are not needed whatever their health, so that the reason does not change with that.
+	for len(d.Clusters) < d.Wanted && order.left > 0 {
+		in.take(order.next(), spread, d)
+	}
+	if d.Next = order.names(maxNext); order.left > 0 {
+		d.notNeeded(order.others())
 	}
 	if len(d.Clusters) >= d.Wanted {
 		d.Waiting, d.Awaited = nil, nil // others had room
@@ -165,14 +153,39 @@ func (in Input) choose(matching []Candidate, d *Decision) {
 	})
 }
 
+// take chooses a member whose turn it is, or says why not.
+func (in Input) take(c *ranked, spread spread, d *Decision) {
+	switch {
+	case in.awaits(c.Candidate):
+		d.reject(c.Name, c.Unfit)
+		d.Awaited = append(d.Awaited, d.Rejected[len(d.Rejected)-1])
+		spread.add(c.Candidate)
+	case c.Unfit != "" && (!c.Unknown || !slices.Contains(in.Prefer, c.Name)):
+		d.reject(c.Name, c.Unfit)
+	case spread.forbids(c.Candidate) != nil:
+		d.reject(c.Name, spread.forbids(c.Candidate).whyNot(c.Candidate))
+	case in.Room(c.Name).Miss != "":
+		d.reject(c.Name, in.Room(c.Name).Miss)
+		d.Waiting = append(d.Waiting, d.Rejected[len(d.Rejected)-1])
+	case len(d.Clusters)+len(d.Awaited) >= d.Wanted:
+		d.reject(c.Name, "it has room, and comes after "+d.Awaited[0].Name+", which is not known yet")
+		d.HeldBack = append(d.HeldBack, c.Name)
+	default:
+		score, why := c.scores.of(c.Candidate)
+		d.Clusters = append(d.Clusters, c.Name)
+		d.Reasons = append(d.Reasons, v1alpha1.ClusterDecision{Name: c.Name, Score: score, Reason: why})
+		spread.add(c.Candidate)
+	}
+}
+
 // awaits says that a place is kept free for a member that is not known yet.
 func (in Input) awaits(c Candidate) bool {
 	return c.Unknown && c.Unfit != "" && !slices.Contains(in.Prefer, c.Name)
 }
 
 // once remembers answers.
-func once(room func(string) Room) func(string) Room {
-	known := map[string]Room{}
+func once(room func(string) Room, members int) func(string) Room {
+	known := make(map[string]Room, members)
 	return func(name string) Room {
 		if room == nil {
 			return Room{Share: 1}
@@ -213,8 +226,9 @@ func count(cs []Candidate, is func(Candidate) bool) int {
 // sift rejects candidates that may not be chosen, less those to keep, and returns the others.
 func (in Input) sift(selector labels.Selector, d *Decision) []Candidate {
 	var matching []Candidate
+	text := "its labels do not match the selector " + metav1.FormatLabelSelector(&in.Spec.ClusterSelector)
 	for _, c := range in.Candidates {
-		why, unselected := in.excludes(c, selector)
+		why, unselected := in.excludes(c, selector, text)
 		switch {
 		case why == "":
 			matching = append(matching, c)
@@ -228,8 +242,8 @@ func (in Input) sift(selector labels.Selector, d *Decision) []Candidate {
 	return matching
 }
 
-// excludes says why a member may not be chosen, empty if it may, and whether that is for its labels.
-func (in Input) excludes(c Candidate, selector labels.Selector) (why string, unselected bool) {
+// excludes says why a member may not be chosen, empty if it may, and whether that is for its labels, as unselected says.
+func (in Input) excludes(c Candidate, selector labels.Selector, unselected string) (why string, is bool) {
 	spec := &in.Spec
 	switch {
 	case slices.Contains(spec.ExcludeClusterNames, c.Name):
@@ -237,7 +251,7 @@ func (in Input) excludes(c Candidate, selector labels.Selector) (why string, uns
 	case len(spec.ClusterNames) > 0 && !slices.Contains(spec.ClusterNames, c.Name):
 		return "clusterNames does not name it", false
 	case !selector.Matches(labels.Set(c.Labels)):
-		return "its labels do not match the selector " + metav1.FormatLabelSelector(&spec.ClusterSelector), true
+		return unselected, true
 	}
 	for _, t := range in.untolerated(c) {
 		if t.Effect == v1alpha1.NoSelect || t.Effect == v1alpha1.NoSelectIfNew && !slices.Contains(in.Prefer, c.Name) {
@@ -261,17 +275,20 @@ func (in Input) missing(d *Decision) int {
 	return n
 }
 
-// notNeeded rejects a member that would not have been chosen if it could. What somebody has said of it is told
+// notNeeded rejects members that would not have been chosen if they could. What somebody has said of one is told
 // as well; how it does now is not, since that changes.
-func (d *Decision) notNeeded(c Candidate) {
-	reason := fmt.Sprintf("not needed: %d of %d chosen", len(d.Clusters), d.Wanted)
-	switch {
-	case c.Closed:
-		reason = c.Unfit
-	case c.Avoid != "":
-		reason += "; it comes last, since " + c.Avoid
+func (d *Decision) notNeeded(others iter.Seq[Candidate]) {
+	enough := fmt.Sprintf("not needed: %d of %d chosen", len(d.Clusters), d.Wanted)
+	for c := range others {
+		switch {
+		case c.Closed:
+			d.reject(c.Name, c.Unfit)
+		case c.Avoid != "":
+			d.reject(c.Name, enough+"; it comes last, since "+c.Avoid)
+		default:
+			d.reject(c.Name, enough)
+		}
 	}
-	d.reject(c.Name, reason)
 }
 
 func (d *Decision) reject(name, reason string) {
@@ -281,9 +298,11 @@ func (d *Decision) reject(name, reason string) {
 // ranked is a candidate with its place in the order, as far as that does not depend on other choices.
 type ranked struct {
 	Candidate
-	last  int // greater for those that come after all with less
-	score int32
-	why   string
+	last   int // greater for those that come after all with less
+	score  int32
+	scores scores
+	before int    // the place among those that were preferred before
+	weight uint64 // in rendezvous order: the greater comes first
 }
 
 // last is 0 for most members, more for those with a taint that is not tolerated, of the effect PreferNoSelect, and
@@ -306,23 +325,23 @@ func (in Input) last(c Candidate) int {
 func (in Input) rank(cs []Candidate) []ranked {
 	scores := newScores(in, cs)
 	out := make([]ranked, 0, len(cs))
-	for _, c := range cs {
-		r := ranked{Candidate: c, last: in.last(c)}
-		r.score, r.why = scores.of(c)
-		out = append(out, r)
-	}
 	before := func(name string) int {
 		if i := slices.Index(in.Prefer, name); i >= 0 {
 			return i
 		}
 		return len(in.Prefer)
 	}
+	for _, c := range cs {
+		out = append(out, ranked{
+			Candidate: c, last: in.last(c), scores: scores, score: scores.sum(c), before: before(c.Name), weight: weight(in.Key, c.Name),
+		})
+	}
 	slices.SortFunc(out, func(a, b ranked) int {
 		return cmp.Or(
 			cmp.Compare(a.last, b.last),
 			cmp.Compare(b.score, a.score),
-			cmp.Compare(before(a.Name), before(b.Name)),
-			cmp.Compare(weight(in.Key, b.Name), weight(in.Key, a.Name)),
+			cmp.Compare(a.before, b.before),
+			cmp.Compare(b.weight, a.weight),
 			strings.Compare(a.Name, b.Name),
 		)
 	})

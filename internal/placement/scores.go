@@ -17,9 +17,11 @@ import (
 // best and worst bound what a prioritizer scores.
 const best, worst = 100, -100
 
-// scorer scores members: the higher, the better. The text tells what the score follows from.
+// scorer scores members: the higher, the better. The text, which is made of chosen members alone, tells what the score follows
+// from.
 type scorer interface {
-	score(c Candidate) (int32, string)
+	score(c Candidate) int32
+	text(c Candidate) string
 }
 
 // weighed is a scorer with its weight.
@@ -75,13 +77,20 @@ func scorerFor(in Input, at v1alpha1.ScoreCoordinate, weight int32, cs []Candida
 	}
 }
 
-// of is the sum of weight × score, and what it is made of.
-func (s scores) of(c Candidate) (int32, string) {
+// sum is that of weight × score.
+func (s scores) sum(c Candidate) int32 {
 	var sum int32
+	for _, w := range s {
+		sum += w.weight * w.score(c)
+	}
+	return sum
+}
+
+// of is the sum, and what it is made of.
+func (s scores) of(c Candidate) (int32, string) {
 	var parts []string
 	for _, w := range s {
-		score, why := w.score(c)
-		sum += w.weight * score
+		score, why := w.score(c), w.text(c)
 		part := fmt.Sprintf("%s %d", w.name, score)
 		if w.weight != 1 {
 			part = fmt.Sprintf("%s %d×%d", w.name, w.weight, score)
@@ -94,17 +103,24 @@ func (s scores) of(c Candidate) (int32, string) {
 	if len(parts) == 0 {
 		return 0, "no prioritizer has a weight"
 	}
-	return sum, strings.Join(parts, ", ")
+	return s.sum(c), strings.Join(parts, ", ")
 }
 
 // steadyScore prefers where an earlier run was placed.
 type steadyScore []string
 
-func (s steadyScore) score(c Candidate) (int32, string) {
+func (s steadyScore) score(c Candidate) int32 {
 	if slices.Contains(s, c.Name) {
-		return best, "placed here before"
+		return best
 	}
-	return 0, ""
+	return 0
+}
+
+func (s steadyScore) text(c Candidate) string {
+	if slices.Contains(s, c.Name) {
+		return "placed here before"
+	}
+	return ""
 }
 
 // balance prefers members with few live runs.
@@ -118,8 +134,10 @@ func newBalance(cs []Candidate) balance {
 	return b
 }
 
-func (b balance) score(c Candidate) (int32, string) {
-	return share(int64(b.most-c.Runs), int64(b.most), best), fmt.Sprintf("%d of at most %d live runs", c.Runs, b.most)
+func (b balance) score(c Candidate) int32 { return share(int64(b.most-c.Runs), int64(b.most), best) }
+
+func (b balance) text(c Candidate) string {
+	return fmt.Sprintf("%d of at most %d live runs", c.Runs, b.most)
 }
 
 // share scales part/whole to worst..best; of nothing it is what the caller says.
@@ -185,15 +203,26 @@ func (s freeScore) free(c Candidate) (int64, bool) {
 	return max(s.what.of(f), 0), true
 }
 
-func (s freeScore) score(c Candidate) (int32, string) {
+func (s freeScore) score(c Candidate) int32 {
 	n, ok := s.free(c)
 	switch {
 	case s.in.awaits(c):
-		return s.hope, "not known yet"
+		return s.hope
 	case !ok:
-		return 0, "not known"
+		return 0
 	}
-	return share(n, s.most, 0), s.what.text(n) + " free"
+	return share(n, s.most, 0)
+}
+
+func (s freeScore) text(c Candidate) string {
+	n, ok := s.free(c)
+	switch {
+	case s.in.awaits(c):
+		return "not known yet"
+	case !ok:
+		return "not known"
+	}
+	return s.what.text(n) + " free"
 }
 
 // cost prefers members whose label has a low number. It is counted in thousandths.
@@ -224,16 +253,24 @@ func (s cost) of(c Candidate) (int64, bool) {
 	return q.MilliValue(), true
 }
 
-func (s cost) score(c Candidate) (int32, string) {
-	text, labelled := c.Labels[s.key]
+func (s cost) score(c Candidate) int32 {
 	n, ok := s.of(c)
+	if !ok {
+		return worst
+	}
+	return share(s.most-n, s.most, best)
+}
+
+func (s cost) text(c Candidate) string {
+	text, labelled := c.Labels[s.key]
+	_, ok := s.of(c)
 	switch {
 	case !labelled:
-		return worst, "no such label"
+		return "no such label"
 	case !ok:
-		return worst, text + " is no number from 0 on"
+		return text + " is no number from 0 on"
 	default:
-		return share(s.most-n, s.most, best), text
+		return text
 	}
 }
 

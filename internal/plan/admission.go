@@ -180,7 +180,7 @@ func (t *Target) grow(s *Snapshot, one fit.Gang, line *Line, reads *Reads) (bloc
 		return "", nil
 	}
 	view = t.RoomBeside
-	job, nodes := t.Observed.Job, fit.Clone(view.Nodes)
+	job, nodes := t.Observed.Job, view.Nodes()
 	has, scheduled := int(job.Size), view.Scheduled(job.RunID)
 	if old, ok := s.Queue.Reserved[t.Name]; ok && old.Run == job.RunID {
 		has = max(has, old.Gang.Size) // the Job was resized just now, and the cache is behind

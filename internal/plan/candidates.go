@@ -56,6 +56,8 @@ func fitnesses(s *Snapshot) map[string]fitness {
 func fitnessOf(s *Snapshot, m *Member) fitness {
 	ready := meta.FindStatusCondition(m.Cluster.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
+	case m.isElsewhere():
+		return fitness{unfit: "is of another shard"}
 	case m.Cluster.Closed() != "":
 		return fitness{unfit: m.Cluster.Closed()}
 	case ready == nil || ready.Reason == v1alpha1.ReasonConnecting:
@@ -95,11 +97,11 @@ func (s *Snapshot) mayUse(m *Member) bool {
 	return tenant.MayUse(m.Cluster.Spec.Namespaces, s.Object.Namespace, s.NamespaceLabels)
 }
 
-// usable are how many members the object's namespace may use.
+// usable are how many members of its shard the object's namespace may use.
 func (s *Snapshot) usable() int {
 	n := 0
 	for i := range s.Members {
-		if s.mayUse(&s.Members[i]) {
+		if !s.Members[i].isElsewhere() && s.mayUse(&s.Members[i]) {
 			n++
 		}
 	}
@@ -133,7 +135,7 @@ func (s *Snapshot) named(names []string) string {
 
 // candidates are the members that the object's namespace may use: a placement knows of no other.
 func (d *Decision) candidates(s *Snapshot, members map[string]fitness) []placement.Candidate {
-	var out []placement.Candidate
+	out := make([]placement.Candidate, 0, len(s.Members))
 	for i := range s.Members {
 		m := s.Members[i].Cluster
 		if !s.mayUse(&s.Members[i]) {
@@ -183,7 +185,9 @@ func (d *Decision) room(s *Snapshot, member string, line *Line, reads *Reads) pl
 // check says how a gang fits, and notes who comes first. Names of nodes and taints in it are the member's own.
 func check(view *queue.View, gang fit.Gang, self queue.Rank, line *Line) queue.Fit {
 	f := view.Check(gang, self)
-	f.Blocked = sanitize.Text(f.Blocked, sanitize.MaxNote)
+	if f.Blocked != "" {
+		f.Blocked = sanitize.Text(f.Blocked, sanitize.MaxNote)
+	}
 	line.standBehind(view.Member, f.Behind)
 	return f
 }

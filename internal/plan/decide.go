@@ -83,8 +83,7 @@ func Decide(s *Snapshot, before *Decision) (*Decision, Reads) {
 	case d.Problem != nil || reads.Any():
 		d.Variants = newVariants(s, d.Valid, nil)
 	case s.Placement == nil: // what was decided before stays
-		d.Problem = &rollup.Problem{Reason: v1alpha1.ReasonPlacementNotFound, Message: fmt.Sprintf(
-			"spec.placementRef: there is no Placement %s/%s: create it, or name another one", s.Object.Namespace, PlacementName(s.Object))}
+		d.Problem = noPlacement(s)
 		d.Variants = newVariants(s, d.Valid, nil)
 	default:
 		d.place(s, &reads)
@@ -146,16 +145,39 @@ func (d *Decision) place(s *Snapshot, reads *Reads) {
 		}
 	}
 	if reads.Any() {
+		s.readMore(chosen.Next, members, reads)
 		return
 	}
 	if len(chosen.Clusters) == 0 && chosen.Matching == 0 {
-		d.Problem = &rollup.Problem{Reason: v1alpha1.ReasonNoClusterMatches, Message: noMatch(spec, s.usable(), len(s.Members), chosen)}
+		d.Problem = &rollup.Problem{Reason: v1alpha1.ReasonNoClusterMatches, Message: noMatch(s, spec, chosen)}
 	}
 	d.record(spec, chosen, members)
 	if len(d.Placement.Clusters) < int(d.Placement.Wanted) {
-		d.Placement.NotPermitted = int32(len(s.Members) - s.usable()) //nolint:gosec // far fewer than 2³¹ members
+		d.Placement.NotPermitted = int32(s.own() - s.usable()) //nolint:gosec // far fewer than 2³¹ members
 	}
 	d.reserve(s, in.Keep, reads)
+}
+
+// readsAhead is how many times as many rooms are asked for as are known.
+const readsAhead = 32
+
+// readMore asks for the room of members whose turn may come, where that of some is known and was not enough: one after the
+// other, a fleet without room would take as many attempts as it has members.
+func (s *Snapshot) readMore(next []string, members map[string]fitness, reads *Reads) {
+	known := 0
+	for name := range s.Facts {
+		if s.Facts[name].Room != nil {
+			known++
+		}
+	}
+	for _, name := range next {
+		if len(reads.Members) >= readsAhead*known {
+			return
+		}
+		if members[name].unfit == "" && s.Facts[name].Room == nil {
+			reads.add(name, ReadRoom)
+		}
+	}
 }
 
 // override makes the variants of the placement. What is denied is denied once the hub itself was asked: its cache may not
@@ -207,13 +229,19 @@ func (d *Decision) record(spec *v1alpha1.PlacementSpec, chosen placement.Decisio
 	if next.Clusters == nil {
 		next.Clusters = []string{}
 	}
-	if (d.Placement == nil || !slices.Equal(d.Placement.Clusters, next.Clusters)) && len(next.Clusters) > 0 {
+	if tellsPlaced(d.Placement, next) {
 		d.Events = append(d.Events, Event{Type: normal, Reason: v1alpha1.ReasonPlaced, Action: "Place", Message: "placed on " + strings.Join(next.Clusters, ", ")})
 	}
 	d.Placement = next
 	if len(next.Clusters) < int(next.Wanted) {
 		d.Line.Notify = d.Line.Unknown
 	}
+}
+
+// tellsPlaced says whether an event tells of a placement: of one that had to wait, or that is another than before. One that is
+// made at once is told by the status, with its time, and an event would be one more write for each MiniCluster that merely runs.
+func tellsPlaced(before, after *v1alpha1.PlacementDecision) bool {
+	return before != nil && len(after.Clusters) > 0 && !slices.Equal(before.Clusters, after.Clusters)
 }
 
 // awaiting tells of the members for which places are left empty, though not where every member is to be chosen, and none
@@ -239,10 +267,17 @@ func reasons(members []v1alpha1.RejectedCluster, where string) string {
 }
 
 // noMatch says why no member may be chosen, and what to do.
-func noMatch(spec *v1alpha1.PlacementSpec, usable, all int, d placement.Decision) string {
-	others := ""
+func noMatch(s *Snapshot, spec *v1alpha1.PlacementSpec, d placement.Decision) string {
+	usable, all, others := s.usable(), s.own(), ""
+	if all == 0 && s.Elsewhere > 0 {
+		return fmt.Sprintf("%s has no MemberClusters, and %d are of other shards: give members its label (kubectl label --overwrite mcl NAME %s), or this FleetMiniCluster and its Placement that of another",
+			v1alpha1.ShardName(s.Shard), s.Elsewhere, v1alpha1.ShardArgument(s.Shard))
+	}
+	if s.Elsewhere > 0 {
+		others = fmt.Sprintf("; %d more are of other shards", s.Elsewhere)
+	}
 	if n := all - usable; n > 0 {
-		others = fmt.Sprintf("; %d more do not let this namespace use them, which their administrator says (spec.namespaces)", n)
+		others += fmt.Sprintf("; %d more do not let this namespace use them, which their administrator says (spec.namespaces)", n)
 	}
 	switch {
 	case usable == 0 && all > 0:

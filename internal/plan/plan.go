@@ -34,6 +34,8 @@
 package plan
 
 import (
+	"slices"
+	"sort"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -56,8 +58,14 @@ type Snapshot struct {
 	NamespaceLabels map[string]string
 	// Placement is nil where the object names a Placement that is not there.
 	Placement *v1alpha1.PlacementSpec
-	// Members are the registered ones.
+	// Members are the registered ones of the shard, by name, and those of others that may hold something of the object: their
+	// Connection has the reason OtherShard.
 	Members []Member
+	// Shard is the object's; empty for none. Elsewhere is how many members are of others, PlacementShard that of the Placement
+	// where it is another one.
+	Shard          string
+	Elsewhere      int
+	PlacementShard *string
 	// Unasked are the names, sorted, of members, registered or not, of which it is not known what they hold of this
 	// fleet: another hub has used them, and this one has not read them yet.
 	Unasked []string
@@ -248,14 +256,16 @@ func rankOf(f *v1alpha1.FleetMiniCluster) queue.Rank {
 	return queue.Rank{Priority: f.Spec.Priority, Created: f.CreationTimestamp.Time, Key: queue.Key{Namespace: f.Namespace, Name: f.Name}}
 }
 
-// Member is the registered member of this name, or nil.
+// Member is the registered member of this name, or nil. It is found at once where they are sorted by name.
 func (s *Snapshot) Member(name string) *Member {
-	for i := range s.Members {
-		if s.Members[i].Cluster.Name == name {
-			return &s.Members[i]
-		}
+	i := sort.Search(len(s.Members), func(i int) bool { return s.Members[i].Cluster.Name >= name })
+	if i == len(s.Members) || s.Members[i].Cluster.Name != name {
+		i = slices.IndexFunc(s.Members, func(m Member) bool { return m.Cluster.Name == name })
 	}
-	return nil
+	if i < 0 {
+		return nil
+	}
+	return &s.Members[i]
 }
 
 func (s *Snapshot) clusters() []*v1alpha1.MemberCluster {

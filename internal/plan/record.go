@@ -32,7 +32,7 @@ func (r *Round) record(s *Snapshot, d *Decision) {
 		case runs.Adopt:
 			r.adopt(s, t)
 		case runs.Finish:
-			r.finish(s, t, last)
+			r.finish(s, d, t, last)
 		case runs.Stop:
 			stopping := *last
 			stopping.State, stopping.Stop, stopping.Message = t.Step.State, t.Step.Stop, t.Step.Message
@@ -75,19 +75,20 @@ func (r *Round) begin(s *Snapshot, d *Decision, t *Target, last *v1alpha1.Run) {
 		ID: id, Cluster: t.Name,
 		Digest: d.Wanted.Digest, RerunAt: d.Wanted.RerunAt, Revision: s.Object.Annotations[v1alpha1.AnnotationSourceRevision],
 		State: v1alpha1.RunStarting, StartTime: timeOf(s), ClusterUID: t.uid, Namespace: t.Namespace, Attempt: eviction.Attempt(r.Ledger, d.Wanted, last),
+		Commit: CommitOf(s.Object),
 	}, limits(s.Object))
 	r.Changed = append(r.Changed, t.Name)
 }
 
 func (r *Round) adopt(s *Snapshot, t *Target) {
-	run := adopted(t.Observed.Job, t.Name, t.uid, t.Namespace)
+	run := adopted(t.Observed.Job, t.Name, t.uid, t.Namespace, t.Record)
 	ledger := slices.DeleteFunc(slices.Clone(r.Ledger), func(old v1alpha1.Run) bool { return old.ID == run.ID })
 	r.Ledger = ledger.Add(run, limits(s.Object))
 	r.Changed = append(r.Changed, t.Name)
 	r.tell(normal, t.Step.Reason, "Adopt", t.Name, run.ID, t.Name+": "+t.Step.Message)
 }
 
-func (r *Round) finish(s *Snapshot, t *Target, last *v1alpha1.Run) {
+func (r *Round) finish(s *Snapshot, d *Decision, t *Target, last *v1alpha1.Run) {
 	done, job := *last, t.Observed.Job
 	done.State, done.Stop, done.Message = t.Step.State, t.Step.Stop, t.Step.Message
 	done.CompletionTime = timeOf(s)
@@ -107,8 +108,9 @@ func (r *Round) finish(s *Snapshot, t *Target, last *v1alpha1.Run) {
 	if t.Step.State == v1alpha1.RunFailed {
 		kind = warning
 	}
-	if done.State == v1alpha1.RunReplaced && done.Stop != v1alpha1.StopChanged {
-		r.Done = append(r.Done, t.Name) // it has to be placed anew
+	placedAnew := done.State == v1alpha1.RunReplaced && done.Stop != v1alpha1.StopChanged
+	if placedAnew || slices.Contains(d.succeeded, t.Name) { // the next decision takes up what has succeeded here before
+		r.Done = append(r.Done, t.Name)
 		r.After = After(r.After, Soon)
 	}
 	r.tell(kind, t.Step.Reason, "Finish", t.Name, done.ID, fmt.Sprintf("%s: run %s %s", t.Name, done.ID, howEnded(done.State, told)))
@@ -196,7 +198,9 @@ func (r *Round) created(t *Target, last *v1alpha1.Run) bool {
 	switch {
 	case !t.Observed.Job.Unreleased:
 		run.State, run.JobUID = v1alpha1.RunRunning, job.UID
-		r.tell(normal, v1alpha1.ReasonRunStarted, "Start", t.Name, run.ID, fmt.Sprintf("%s: run %s started as Job %s/%s", t.Name, run.ID, job.Namespace, job.Name))
+		if last.JobUID != "" { // it could not be released at once, which was told
+			r.tell(normal, v1alpha1.ReasonRunStarted, "Start", t.Name, run.ID, fmt.Sprintf("%s: run %s started as Job %s/%s", t.Name, run.ID, job.Namespace, job.Name))
+		}
 	case last.JobUID == "":
 		run.JobUID = job.UID
 	default:

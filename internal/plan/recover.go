@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -157,7 +158,7 @@ func (d *Decision) adoptHeld(s *Snapshot) {
 		if d.rememberedOn(s, job.RunID, name) != "" {
 			continue // which is told when it is its turn
 		}
-		found = append(found, adopted(job, name, m.Connection.UID, m.Connection.Namespace))
+		found = append(found, adopted(job, name, m.Connection.UID, m.Connection.Namespace, s.Facts[name].Record))
 	}
 	slices.SortStableFunc(found, func(a, b v1alpha1.Run) int { return a.StartTime.Compare(b.StartTime.Time) })
 	for _, run := range found {
@@ -175,13 +176,31 @@ func (d *Decision) rememberedOn(s *Snapshot, id, member string) string {
 	return ""
 }
 
-// adopted is the line of a Job that the ledger did not know. A Job that has ended ends its run in the next round.
-func adopted(job *runs.Job, member, clusterUID, namespace string) v1alpha1.Run {
+// attempt is that of a run whose Job was found, as far as it is on record: a Job does not tell.
+func (r *Record) attempt(run *v1alpha1.Run) int32 {
+	if r == nil || len(r.Ended) == 0 {
+		return 0
+	}
+	if e := runs.FindEnded(r.Ended, run.ID); e != nil {
+		return e.Attempt
+	}
+	last := &r.Ended[len(r.Ended)-1]
+	if last.State != v1alpha1.RunFailed || last.Stop == v1alpha1.StopDeleted || last.Digest != run.Digest || last.RerunAt != run.RerunAt {
+		return 0
+	}
+	return min(last.Attempt, math.MaxInt32-1) + 1
+}
+
+// adopted is the line of a Job that the ledger did not know, on a member with a record, or nil where that was not read. A Job
+// that has ended ends its run in the next round.
+func adopted(job *runs.Job, member, clusterUID, namespace string, record *Record) v1alpha1.Run {
 	created := job.Created
-	return v1alpha1.Run{
+	run := v1alpha1.Run{
 		ID: job.RunID, Cluster: member, Digest: job.Digest, RerunAt: job.RerunAt,
 		State: v1alpha1.RunRunning, JobUID: types.UID(job.UID), StartTime: &created, ClusterUID: clusterUID, Namespace: namespace,
 	}
+	run.Attempt = record.attempt(&run)
+	return run
 }
 
 // believeJobs corrects the digest of a live run, should its Job say that it is for what is wanted: a ledger that somebody
@@ -247,6 +266,7 @@ func (d *Decision) restore(s *Snapshot, m *Member, e *v1alpha1.EndedRun, latest 
 	switch {
 	case line != nil && line.Cluster != member, d.rememberedOn(s, e.ID, member) != "":
 	case line != nil:
+		line.Attempt = max(line.Attempt, e.Attempt)
 		if line.State.Ended() && e.State == v1alpha1.RunSucceeded && (line.State != e.State || line.Digest != e.Digest) {
 			line.State, line.Digest, line.RerunAt, line.Stop = e.State, e.Digest, e.RerunAt, ""
 			line.Message, line.Exit, line.RestoredTime = "succeeded, as its member has on record", nil, timeOf(s)
@@ -255,7 +275,7 @@ func (d *Decision) restore(s *Snapshot, m *Member, e *v1alpha1.EndedRun, latest 
 		run := runs.Line(e, member)
 		run.ClusterUID, run.Namespace, run.RestoredTime = m.Connection.UID, m.Connection.Namespace, timeOf(s)
 		run.Message = "as its member has on record"
-		d.Ledger = d.Ledger.Add(run, limits(s.Object))
+		d.Ledger = d.Ledger.Insert(run, limits(s.Object))
 		d.Events = append(d.Events, Event{normal, v1alpha1.ReasonRunRestored, "Restore", member, run.ID, fmt.Sprintf(
 			"%s: run %s, which the ledger did not know, is %s there", member, run.ID, lower(run.State))})
 	default:

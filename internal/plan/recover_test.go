@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/eviction"
 	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/runs"
 )
@@ -170,6 +172,123 @@ func TestRecordsPutTheLedgerRight(t *testing.T) {
 			}
 			if begins := r.Ledger.Live() != nil; state != c.want || begins != c.begins {
 				t.Errorf("%s, begins: %t", state, begins)
+			}
+		})
+	}
+}
+
+// A run that has failed as often as it may keeps its member although the ledger was lost: other members have on record what was
+// wanted before.
+func TestRecordsTellTheOrderOfRuns(t *testing.T) {
+	f := MakeObject("run").With(func(f *v1alpha1.FleetMiniCluster) { f.Spec.Retries = 1 }).Obj()
+	failed := v1alpha1.EndedRun{ID: "bb", Digest: digestOf(f), State: v1alpha1.RunFailed, Attempt: 1, CompletionTime: at(-time.Hour)}
+	before := v1alpha1.EndedRun{ID: "aa", Digest: "before", State: v1alpha1.RunSucceeded, CompletionTime: at(-2 * time.Hour)}
+	job := MakeJob("bb").Failed() // which does not tell how often it was tried
+	job.Digest, job.Created = failed.Digest, *at(-90 * time.Minute)
+	for name, held := range map[string]*plan.Observation{
+		"its Job is gone":  none(),
+		"its Job is there": job.Observation(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := MakeSnapshot(f, MakeMember("alpine"), MakeMember("basalt"), MakeMember("cobalt"))
+			anyRoom(s)
+			lostLedger(s)
+			for member, has := range map[string]plan.Facts{
+				"alpine": {Cached: none(), Record: &plan.Record{}},
+				"basalt": {Cached: held, Record: &plan.Record{Ended: []v1alpha1.EndedRun{failed}}},
+				"cobalt": {Cached: none(), Record: &plan.Record{Ended: []v1alpha1.EndedRun{before}}},
+			} {
+				fact(s, member, func(f *plan.Facts) {
+					f.Observed, f.Cached, f.Record, f.Proof, f.Exit = has.Cached, has.Cached, has.Record, &eviction.Proof{Job: has.Cached.Job}, &plan.Exit{}
+				})
+			}
+			d := decided(t, s)
+			for _, r := range d.Reserve {
+				s.Queue.Reserved[r.View.Member] = r.Reservation
+			}
+			r := next(t, s, d)
+			last := r.Ledger.Last("basalt")
+			if diff := cmp.Diff([]string{"basalt"}, d.Placement.Clusters); diff != "" || last.State != v1alpha1.RunFailed || last.Attempt != 1 || r.Ledger.Live() != nil {
+				t.Errorf("%s the ledger is %+v", diff, r.Ledger)
+			}
+		})
+	}
+}
+
+// A Job does not tell how often its run was tried before, and a ledger that was lost does not either.
+func TestRecordsTellTheAttempt(t *testing.T) {
+	f := MakeObject("run").With(func(f *v1alpha1.FleetMiniCluster) { f.Spec.Retries = 2 }).Obj()
+	ended := func(id string, attempt int32, changes ...func(*v1alpha1.EndedRun)) v1alpha1.EndedRun {
+		e := v1alpha1.EndedRun{ID: id, Digest: digestOf(f), State: v1alpha1.RunFailed, Attempt: attempt, CompletionTime: at(-2 * time.Hour)}
+		for _, change := range changes {
+			change(&e)
+		}
+		return e
+	}
+	cases := map[string]struct {
+		record []v1alpha1.EndedRun
+		want   int32
+	}{
+		"nothing is on record":                     {nil, 0},
+		"another has failed before":                {[]v1alpha1.EndedRun{ended("aa", 0)}, 1},
+		"two have":                                 {[]v1alpha1.EndedRun{ended("aa", 1)}, 2},
+		"it is on record itself":                   {[]v1alpha1.EndedRun{ended("bb", 2)}, 2},
+		"another has succeeded":                    {[]v1alpha1.EndedRun{ended("aa", 1, func(e *v1alpha1.EndedRun) { e.State = v1alpha1.RunSucceeded })}, 0},
+		"a person has deleted the Job of another":  {[]v1alpha1.EndedRun{ended("aa", 1, func(e *v1alpha1.EndedRun) { e.Stop = v1alpha1.StopDeleted })}, 0},
+		"another has failed for something else":    {[]v1alpha1.EndedRun{ended("aa", 1, func(e *v1alpha1.EndedRun) { e.Digest = "other" })}, 0},
+		"another has failed for another token":     {[]v1alpha1.EndedRun{ended("aa", 1, func(e *v1alpha1.EndedRun) { e.RerunAt = "again" })}, 0},
+		"a member claims more than can be counted": {[]v1alpha1.EndedRun{ended("aa", math.MaxInt32)}, math.MaxInt32},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := MakeSnapshot(f, MakeMember("alpine"))
+			anyRoom(s)
+			lostLedger(s)
+			job := MakeJob("bb").Running()
+			job.Digest, job.Created = digestOf(f), *at(-time.Hour)
+			fact(s, "alpine", func(f *plan.Facts) {
+				f.Cached, f.Observed, f.Proof, f.Record = job.Observation(), job.Observation(), job.Proof(), &plan.Record{Ended: c.record}
+			})
+			if last := decided(t, s).Ledger.Last("alpine"); last.ID != "bb" || last.Attempt != c.want {
+				t.Errorf("run %s is attempt %d", last.ID, last.Attempt)
+			}
+		})
+	}
+}
+
+// What has succeeded before is wanted again while its member is busy with something else: it is not begun once that ends.
+func TestWhatHasSucceededIsNotBegunOnceAnotherEnds(t *testing.T) {
+	cases := map[string]struct {
+		busy *RunWrapper
+		held *plan.Observation
+	}{
+		"the other is stopped": {MakeRun("bb", "alpine", v1alpha1.RunStopping).Of("other"), none()},
+		"the other has ended":  {MakeRun("bb", "alpine", v1alpha1.RunRunning).Of("other"), MakeJob("bb").Succeeded().Observation()},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := MakeObject("run").With(func(f *v1alpha1.FleetMiniCluster) { f.Spec.OnChange = v1alpha1.Replace }).
+				Runs(MakeRun("aa", "alpine", v1alpha1.RunSucceeded), c.busy).Placed("alpine").Obj()
+			s := MakeSnapshot(f, MakeMember("alpine"))
+			anyRoom(s)
+			observed(s, "alpine", c.held)
+			d := decided(t, s)
+			for _, r := range d.Reserve {
+				s.Queue.Reserved[r.View.Member] = r.Reservation
+			}
+			r := next(t, s, d)
+			if last := r.Ledger.Last("alpine"); last.ID != "bb" || !last.State.Ended() {
+				t.Fatalf("the run that is live has not ended: %+v", last)
+			}
+			fact(s, "alpine", func(f *plan.Facts) { f.Observed, f.Done = none(), slices.Contains(r.Done, "alpine") })
+			after, reads := plan.Next(s, d, r.Ledger)
+			if reads.Any() || target(t, &after).Step.Action == runs.Begin {
+				t.Errorf("it is begun, or something is read: %+v", reads)
+			}
+			f.Status.Runs = r.Ledger
+			fact(s, "alpine", func(f *plan.Facts) { f.Done = false })
+			if last := decided(t, s).Ledger.Last("alpine"); last.ID != "aa" {
+				t.Errorf("what has succeeded is not the latest, but %+v", last)
 			}
 		})
 	}

@@ -177,7 +177,7 @@ func names(keys []queue.Key) []string {
 // freeCores are what a view shows of each node.
 func freeCores(v *queue.View) map[string]int64 {
 	out := map[string]int64{}
-	for _, n := range v.Nodes {
+	for _, n := range v.Nodes() {
 		out[n.Name] = n.Free[corev1.ResourceCPU] / 1000
 	}
 	return out

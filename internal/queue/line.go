@@ -57,10 +57,22 @@ func (e *Entry) same(o *Entry) bool {
 		maps.EqualFunc(e.Gangs, o.Gangs, func(a, b fit.Gang) bool { return a.Pod.Key == b.Pod.Key && a.Size == b.Size && a.Pods() == b.Pods() })
 }
 
+// keepsPlace says whether an entry may stand for another in the line.
+func (e *Entry) keepsPlace(o *Entry) bool {
+	return e.Priority == o.Priority && e.Created.Equal(o.Created) && (e.Anywhere == nil) == (o.Anywhere == nil) &&
+		(e.Anywhere == nil || alike(*e.Anywhere, *o.Anywhere)) && maps.EqualFunc(e.Gangs, o.Gangs, alike)
+}
+
 // enqueue makes next the entry of a FleetMiniCluster, nil for none. It returns the members where that gives others a
 // turn. The queue is locked.
 func (q *Queue) enqueue(key Key, next *Entry) []string {
 	old := q.pending[key]
+	if old != nil && next != nil && old.keepsPlace(next) {
+		own := *next
+		own.Gangs = old.Gangs
+		q.pending[key] = &own
+		return nil
+	}
 	if old != nil {
 		q.remove(old)
 	}
@@ -77,40 +89,55 @@ func (q *Queue) enqueue(key Key, next *Entry) []string {
 	}
 }
 
-// insert puts an entry into the line of its namespace. The queue is locked.
+// insert puts an entry into its lines. The queue is locked.
 func (q *Queue) insert(e *Entry) {
 	own := *e
+	own.Gangs = q.gangs.of(e.Gangs)
 	q.pending[e.Key] = &own
-	line := q.lines[e.Key.Namespace]
-	i, _ := slices.BinarySearchFunc(line, &own, (*Entry).compare)
-	q.lines[e.Key.Namespace] = slices.Insert(line, i, &own)
+	q.lines[e.Key.Namespace] = inserted(q.lines[e.Key.Namespace], &own)
+	if e.Anywhere != nil {
+		q.anywhere[e.Key.Namespace] = inserted(q.anywhere[e.Key.Namespace], &own)
+		clear(q.orders)
+		return
+	}
+	for member := range e.Gangs {
+		if q.waiting[member] == nil {
+			q.waiting[member] = map[string][]*Entry{}
+		}
+		q.waiting[member][e.Key.Namespace] = inserted(q.waiting[member][e.Key.Namespace], &own)
+		delete(q.orders, member)
+	}
 }
 
-// remove takes an entry out of the line of its namespace. The queue is locked.
+// remove takes an entry out of its lines. The queue is locked.
 func (q *Queue) remove(e *Entry) {
 	delete(q.pending, e.Key)
-	line := q.lines[e.Key.Namespace]
-	i, found := slices.BinarySearchFunc(line, e, (*Entry).compare)
-	if !found {
+	take(q.lines, e)
+	if e.Anywhere != nil {
+		take(q.anywhere, e)
+		clear(q.orders)
 		return
 	}
-	if line = slices.Delete(line, i, i+1); len(line) == 0 {
-		delete(q.lines, e.Key.Namespace)
-		return
+	for member := range e.Gangs {
+		delete(q.orders, member)
+		if take(q.waiting[member], e); len(q.waiting[member]) == 0 {
+			delete(q.waiting, member)
+		}
 	}
-	q.lines[e.Key.Namespace] = line
+}
+
+// take takes an entry out of the line of its namespace.
+func take(lines map[string][]*Entry, e *Entry) {
+	if lines[e.Key.Namespace] = removed(lines[e.Key.Namespace], e); len(lines[e.Key.Namespace]) == 0 {
+		delete(lines, e.Key.Namespace)
+	}
 }
 
 // Waits says whether anybody waits on a member.
 func (q *Queue) Waits(member string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, e := range q.pending {
-		if _, here := e.On(member); here {
-			return true
-		}
-	}
-	return false
+	return len(q.waiting[member])+len(q.anywhere) > 0
 }
 
 // refreshInterval is the shortest time after which the first in a line is reconciled again merely so that what its
@@ -126,12 +153,13 @@ func (q *Queue) Affected(member string, room *nodeusage.Room, now time.Time) []K
 	first := true
 	for t := range s.line.turns(s.holds) {
 		f := s.next(t, false)
+		told := s.latest(t.Entry)
 		behind := f.Behind
 		if !f.Fits && !f.Quota {
 			behind = Key{} // its status says what is missing
 		}
-		stale := first && !f.Quota && now.Sub(t.Reconciled) > refreshInterval
-		if f.Blocked == "" || stale || !sameBehind(behind, t.Behind[member], t.Key) {
+		stale := first && !f.Quota && now.Sub(told.Reconciled) > refreshInterval
+		if f.Blocked == "" || stale || !sameBehind(behind, told.Behind[member], t.Key) {
 			out = append(out, t.Key)
 		}
 		first = first && f.Quota

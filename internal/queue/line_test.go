@@ -73,7 +73,7 @@ func TestFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := waiting(c.line...).View("alpine", fullMember().Room(), self.Key)
 			got := ""
-			if first := v.First(v.Nodes, c.gang, self); first != nil {
+			if first := v.First(v.Nodes(), c.gang, self); first != nil {
 				got = first.Key.Name
 			}
 			equal(t, c.want, got)

@@ -66,38 +66,32 @@ type tenant struct {
 	waiting []*Entry
 }
 
-// line makes that of a member, without one FleetMiniCluster. The queue is locked.
-func (q *Queue) line(member string, room *nodeusage.Room, without Key) *line {
-	waiting := map[string][]*Entry{}
-	for namespace, entries := range q.lines {
-		var here []*Entry
-		for _, e := range entries {
-			if e.Key != without && q.waits(e, member) {
-				here = append(here, e)
-			}
-		}
-		waiting[namespace] = here
+// line is that of a member, without what one FleetMiniCluster has reserved there. The queue is locked.
+func (q *Queue) line(member string, room *nodeusage.Room, self Key) *line {
+	total := q.totals(member, room)
+	if q.on[self][member] {
+		return q.lineOf(member, total, self)
 	}
-	return q.lineOf(member, q.totals(member, room), waiting, without)
+	l := q.orders[member]
+	if l == nil || l.total != total {
+		l = q.lineOf(member, total, Key{})
+		q.orders[member] = l
+	}
+	return l
 }
 
-// waits says whether an entry waits on a member, and has not got its room there. The queue is locked.
-func (q *Queue) waits(e *Entry, member string) bool {
-	_, here := e.On(member)
-	r, has := q.reserved[member][e.Key]
-	return here && (!has || r.Run != "")
-}
-
-// lineOf makes that of a member on which these wait, by namespace, without one FleetMiniCluster. The queue is locked.
-func (q *Queue) lineOf(member string, total totals, waiting map[string][]*Entry, without Key) *line {
+// lineOf makes that of a member, without what one FleetMiniCluster has reserved there. The queue is locked.
+func (q *Queue) lineOf(member string, total totals, without Key) *line {
 	l := &line{member: member, tenants: map[string]*tenant{}, reserved: map[Key]bool{}, served: q.clock, total: total}
 	if s := q.shares[member]; s != nil {
 		l.problem = s.problem
 	}
-	for namespace, entries := range waiting {
-		if len(entries) > 0 {
-			q.tenant(l, namespace).waiting = entries
-		}
+	for namespace, entries := range q.waiting[member] {
+		q.tenant(l, namespace).waiting = entries
+	}
+	for namespace, entries := range q.anywhere {
+		t := q.tenant(l, namespace)
+		t.waiting = merged(t.waiting, entries)
 	}
 	for key, r := range q.reserved[member] {
 		if key == without {
@@ -107,8 +101,10 @@ func (q *Queue) lineOf(member string, total totals, waiting map[string][]*Entry,
 		t, pods := q.tenant(l, key.Namespace), r.Gang.Size-r.Succeeded
 		t.used.add(ofGang(r.Gang, pods, false))
 		t.usage.add(need(&t.terms, r.Gang, pods, false))
+		if e := q.pending[key]; e != nil && r.Run == "" { // it has got its room
+			t.waiting = removed(t.waiting, e)
+		}
 	}
-	q.tenant(l, without.Namespace)
 	return l
 }
 
@@ -116,13 +112,49 @@ func (q *Queue) lineOf(member string, total totals, waiting map[string][]*Entry,
 func (q *Queue) tenant(l *line, namespace string) *tenant {
 	t := l.tenants[namespace]
 	if t == nil {
-		t = &tenant{
-			namespace: namespace, terms: q.termsOf(l.member, namespace), maxPriority: q.namespaces[namespace].MaxPriority,
-			served: q.served[l.member][namespace],
-		}
+		t = q.newTenant(l.member, namespace)
 		l.tenants[namespace] = t
 	}
 	return t
+}
+
+// newTenant is a namespace that has nothing on a member. The queue is locked.
+func (q *Queue) newTenant(member, namespace string) *tenant {
+	return &tenant{
+		namespace: namespace, terms: q.termsOf(member, namespace), maxPriority: q.namespaces[namespace].MaxPriority,
+		served: q.served[member][namespace],
+	}
+}
+
+// inserted is a list in its order with one more in it, or without: the list itself is not changed.
+func inserted(all []*Entry, e *Entry) []*Entry {
+	i, _ := slices.BinarySearchFunc(all, e, (*Entry).compare)
+	out := make([]*Entry, 0, len(all)+1)
+	return append(append(append(out, all[:i]...), e), all[i:]...)
+}
+
+// merged are two lists in the order of both.
+func merged(a, b []*Entry) []*Entry {
+	if len(a) == 0 {
+		return b
+	}
+	out := make([]*Entry, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if a[0].compare(b[0]) < 0 {
+			out, a = append(out, a[0]), a[1:]
+		} else {
+			out, b = append(out, b[0]), b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
+}
+
+func removed(all []*Entry, e *Entry) []*Entry {
+	i, found := slices.BinarySearchFunc(all, e, (*Entry).compare)
+	if !found {
+		return all
+	}
+	return append(slices.Clone(all[:i]), all[i+1:]...)
 }
 
 // totals are what a member has. The queue is locked.
@@ -149,11 +181,13 @@ type seen struct {
 	total totals
 }
 
-// with is the line with one more in it.
-func (l *line) with(e *Entry) *line {
-	out, t := *l, *l.tenants[e.Key.Namespace]
-	i, _ := slices.BinarySearchFunc(t.waiting, e, (*Entry).compare)
-	t.waiting = slices.Insert(slices.Clone(t.waiting), i, e)
+// with is the line with one in it, in place of its entry if it waits already. The tenant is its namespace.
+func (l *line) with(e *Entry, own *tenant) *line {
+	out, t := *l, *own
+	if i := slices.IndexFunc(t.waiting, func(o *Entry) bool { return o.Key == e.Key }); i >= 0 {
+		t.waiting = slices.Delete(slices.Clone(t.waiting), i, i+1)
+	}
+	t.waiting = inserted(t.waiting, e)
 	out.tenants = maps.Clone(l.tenants)
 	out.tenants[t.namespace] = &t
 	return &out
@@ -308,23 +342,6 @@ func (c *cursor) before(o *cursor) int {
 		return n
 	}
 	return compareKeys(a.Key, b.Key)
-}
-
-// holding remembers which gangs would fit once everything had ended that ever ends.
-func holding(state nodeusage.State, nodes []fleet.Node) func(fit.Gang) bool {
-	known := map[shape]bool{}
-	return func(g fit.Gang) bool {
-		if state != nodeusage.Known {
-			return true
-		}
-		s := shapeOf(g)
-		out, ok := known[s]
-		if !ok {
-			out = fit.Holds(nodes, g)
-			known[s] = out
-		}
-		return out
-	}
 }
 
 // shape is the same for gangs that need the same.

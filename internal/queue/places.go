@@ -22,35 +22,26 @@ func (q *Queue) Places() map[Key]int32 {
 func (q *Queue) everyLine() []*scene {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	waiting := map[string]map[string][]*Entry{} // by member and namespace
-	for namespace, entries := range q.lines {
-		add := func(member string, e *Entry) {
-			if !q.waits(e, member) {
-				return
-			}
-			if waiting[member] == nil {
-				waiting[member] = map[string][]*Entry{}
-			}
-			waiting[member][namespace] = append(waiting[member][namespace], e)
-		}
-		for _, e := range entries {
-			for member := range e.Gangs {
-				add(member, e)
-			}
-			if e.Anywhere != nil {
-				for member := range q.known {
-					add(member, e)
-				}
-			}
+	members := map[string]bool{}
+	for member := range q.waiting {
+		members[member] = true
+	}
+	if len(q.anywhere) > 0 {
+		for member := range q.known {
+			members[member] = true
 		}
 	}
-	out := make([]*scene, 0, len(waiting))
-	for member, entries := range waiting {
-		s := &scene{line: q.lineOf(member, q.rooms[member].total, entries, Key{}), holds: func(fit.Gang) bool { return true }}
+	out := make([]*scene, 0, len(members))
+	for member := range members {
+		s := &scene{holds: func(fit.Gang) bool { return true }}
 		if room := q.rooms[member].room; room != nil {
-			s.holds = holding(room.State, room.Nodes)
+			s.line, s.holds = q.line(member, room, Key{}), q.spare(member, room, Key{}).holds
+		} else {
+			s.line = q.lineOf(member, totals{}, Key{})
 		}
-		out = append(out, s)
+		if !s.line.empty() {
+			out = append(out, s)
+		}
 	}
 	return out
 }

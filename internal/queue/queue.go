@@ -59,11 +59,24 @@ type Queue struct {
 	mu       sync.Mutex
 	since    time.Time
 	reserved map[string]map[Key]Reservation // by member
+	// on are the members on which a FleetMiniCluster has reserved room. runs is how many have on each member, nil until
+	// somebody asks.
+	on   map[Key]map[string]bool
+	runs map[string]int
+	// spares and orders are what is the same in all views of a member: what is free, and who waits. They are made when they
+	// are asked for, and forgotten when they change.
+	spares map[string]*spare
+	orders map[string]*line
 	// version counts, by member, the changes that leave less room for others.
 	version map[string]int
 	pending map[Key]*Entry
-	// lines are the same entries by namespace, in their order; none is changed.
-	lines map[string][]*Entry
+	// lines are the same entries by namespace, in their order, waiting those that wait on a member, and anywhere those that
+	// wait on every one. No list is changed, nor is an entry. One may be older than that in pending as far
+	// as its place and its gangs are the same.
+	lines    map[string][]*Entry
+	waiting  map[string]map[string][]*Entry
+	anywhere map[string][]*Entry
+	gangs    sharedGangs
 	// namespaces and shares are what the order of namespaces depends on, shares by member.
 	namespaces map[string]Namespace
 	shares     map[string]*shares
@@ -84,8 +97,10 @@ type Queue struct {
 // New returns an empty Queue.
 func New() *Queue {
 	return &Queue{
-		reserved: map[string]map[Key]Reservation{}, version: map[string]int{}, pending: map[Key]*Entry{},
-		lines: map[string][]*Entry{}, namespaces: map[string]Namespace{}, shares: map[string]*shares{},
+		reserved: map[string]map[Key]Reservation{}, on: map[Key]map[string]bool{}, spares: map[string]*spare{}, orders: map[string]*line{},
+		version: map[string]int{}, pending: map[Key]*Entry{}, lines: map[string][]*Entry{},
+		waiting: map[string]map[string][]*Entry{}, anywhere: map[string][]*Entry{},
+		namespaces: map[string]Namespace{}, shares: map[string]*shares{},
 		served: map[string]map[string]uint64{}, rooms: map[string]seen{}, newer: map[Key]bool{}, known: map[string]any{}, asking: map[string]map[Key]bool{},
 	}
 }
@@ -142,6 +157,7 @@ func (q *Queue) restoreServed(all []Restored) {
 	for _, r := range runs {
 		q.serve(r.member, r.namespace)
 	}
+	clear(q.orders)
 }
 
 // serve notes that a run of a namespace is begun on a member. The queue is locked.
@@ -186,30 +202,55 @@ func (q *Queue) set(member string, key Key, r Reservation) {
 		q.serve(member, key.Namespace)
 	}
 	q.reserved[member][key] = r
+	q.forget(member)
+	if ok {
+		return
+	}
+	q.runs = nil
+	if q.on[key] == nil {
+		q.on[key] = map[string]bool{}
+	}
+	q.on[key][member] = true
+}
+
+// unset takes a reservation away. The queue is locked.
+func (q *Queue) unset(member string, key Key) {
+	delete(q.reserved[member], key)
+	q.forget(member)
+	q.runs = nil
+	if delete(q.on[key], member); len(q.on[key]) == 0 {
+		delete(q.on, key)
+	}
+}
+
+// forget has what is the same in all views of a member made anew. The queue is locked.
+func (q *Queue) forget(member string) {
+	delete(q.spares, member)
+	delete(q.orders, member)
 }
 
 // Runs is how many reservations there are on each member.
 func (q *Queue) Runs() map[string]int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	out := make(map[string]int, len(q.reserved))
-	for member, all := range q.reserved {
-		if len(all) > 0 {
-			out[member] = len(all)
+	if q.runs == nil {
+		q.runs = make(map[string]int, len(q.reserved))
+		for member, all := range q.reserved {
+			if len(all) > 0 {
+				q.runs[member] = len(all)
+			}
 		}
 	}
-	return out
+	return maps.Clone(q.runs)
 }
 
 // Reservations are those of a FleetMiniCluster, by member.
 func (q *Queue) Reservations(key Key) map[string]Reservation {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	out := map[string]Reservation{}
-	for member, all := range q.reserved {
-		if r, ok := all[key]; ok {
-			out[member] = r
-		}
+	out := make(map[string]Reservation, len(q.on[key]))
+	for member := range q.on[key] {
+		out[member] = q.reserved[member][key]
 	}
 	return out
 }
@@ -230,18 +271,21 @@ func (q *Queue) Pending(key Key) *Entry {
 func (q *Queue) View(member string, room *nodeusage.Room, key Key) *View {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	v := &View{Member: member, State: room.State, line: q.line(member, room, key), room: room, version: q.version[member]}
-	v.Nodes, v.unplaced = q.free(member, room, key)
+	v := &View{
+		Member: member, State: room.State, spare: q.spare(member, room, key), line: q.line(member, room, key), room: room, version: q.version[member],
+	}
+	if v.own = v.line.tenants[key.Namespace]; v.own == nil {
+		v.own = q.newTenant(member, key.Namespace)
+	}
 	return v
 }
 
 // free is what nodes have free, less what all but one FleetMiniCluster have reserved, and the pods that this is for. The
-// queue is locked.
+// nodes may be those of the room. The queue is locked.
 func (q *Queue) free(member string, room *nodeusage.Room, self Key) ([]fleet.Node, []fit.Unplaced) {
 	if room.State != nodeusage.Known {
 		return nil, nil
 	}
-	nodes := fit.Clone(room.Nodes)
 	held, pods := map[string]int{}, map[string]fit.Pod{}
 	hold := func(p fit.Pod, n int) {
 		if n > 0 {
@@ -259,7 +303,11 @@ func (q *Queue) free(member string, room *nodeusage.Room, self Key) ([]fleet.Nod
 			hold(*r.Gang.Beside, 1-scheduled.Services)
 		}
 	}
+	if len(held) == 0 {
+		return room.Nodes, nil
+	}
 	var unplaced []fit.Unplaced
+	nodes := fit.Clone(room.Nodes)
 	for _, key := range pickiestFirst(nodes, pods) {
 		fit.Reserve(nodes, pods[key], held[key])
 		unplaced = append(unplaced, fit.Unplaced{Pod: pods[key], Count: held[key]})
@@ -313,12 +361,9 @@ func (q *Queue) Update(key Key, reservations map[string]Reservation, entry *Entr
 		q.newer[key] = true
 	}
 	var affected []string
-	for member, all := range q.reserved {
-		if _, ok := reservations[member]; ok {
-			continue
-		}
-		if _, ok := all[key]; ok {
-			delete(all, key)
+	for member := range q.on[key] {
+		if _, ok := reservations[member]; !ok {
+			q.unset(member, key)
 			affected = append(affected, member)
 		}
 	}

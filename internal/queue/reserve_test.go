@@ -91,7 +91,7 @@ func TestViewOfRoomThatIsNotKnown(t *testing.T) {
 		reserve(q, "c", reservations{"alpine": {Gang: gang(4)}})
 		v := q.View("alpine", &nodeusage.Room{State: state}, key("self"))
 		equal(t, state, v.State)
-		equal(t, 0, len(v.Nodes))
+		equal(t, 0, len(v.Nodes()))
 		equal(t, true, q.Reserve(key("self"), []queue.Request{request(v, gang(70))}))
 	}
 }
@@ -103,7 +103,7 @@ func TestViewIsAValue(t *testing.T) {
 	room := m.Room()
 	v := q.View("alpine", room, key("self"))
 	first := func(v *queue.View) string {
-		return v.First(v.Nodes, gang(8), entry("self", 0, 9, gang(8)).Rank).Key.Name
+		return v.First(v.Nodes(), gang(8), entry("self", 0, 9, gang(8)).Rank).Key.Name
 	}
 
 	// The queue and the member change, the view does not.
@@ -120,7 +120,7 @@ func TestViewIsAValue(t *testing.T) {
 	// The view changes, neither the queue nor the room does.
 	q = waiting(entry("b", 3, 1, gang(1)), entry("c", 2, 1, gang(1)))
 	v = q.View("alpine", room, key("self"))
-	fit.Reserve(v.Nodes, gang(1).Pod, 8)
+	fit.Reserve(v.Nodes(), gang(1).Pod, 8)
 	equal(t, 8000, room.Nodes[0].Free[corev1.ResourceCPU])
 	again := q.View("alpine", room, key("self"))
 	equal(t, map[string]int64{"a": 8}, freeCores(again))

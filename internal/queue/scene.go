@@ -11,8 +11,13 @@ import (
 type scene struct {
 	line  *line
 	state nodeusage.State
+	spare *spare
+	// nodes are those of spare until somebody begins.
 	nodes []fleet.Node
+	begun bool
 	holds func(fit.Gang) bool
+	// pending are the entries as they were told last, by who waits.
+	pending map[Key]*Entry
 	// waiters are those who do not begin.
 	waiters waiters
 	// missed are the gangs that do not fit, until somebody begins. kept is who might miss what such a gang takes: nothing is
@@ -34,9 +39,24 @@ func (q *Queue) scene(member string, room *nodeusage.Room) *scene {
 	if s.line.empty() {
 		return s
 	}
-	s.nodes, s.waiters.placed = q.free(member, room, Key{})
-	s.waiters.nodes, s.holds = s.nodes, holding(s.state, s.nodes)
+	s.spare = q.spare(member, room, Key{})
+	s.nodes, s.waiters.placed, s.holds = s.spare.table.Nodes, s.spare.unplaced, s.spare.holds
+	s.waiters.nodes = s.nodes
+	s.pending = make(map[Key]*Entry)
+	for _, t := range s.line.tenants {
+		for _, e := range t.waiting {
+			s.pending[e.Key] = q.pending[e.Key]
+		}
+	}
 	return s
+}
+
+// latest is an entry as it was told last: it may have been reconciled since it has its place.
+func (s *scene) latest(e *Entry) *Entry {
+	if told := s.pending[e.Key]; told != nil {
+		return told
+	}
+	return e
 }
 
 func (l *line) empty() bool {
@@ -70,7 +90,7 @@ func (s *scene) next(t turn, told bool) Fit {
 			f.Blocked += neverFits
 		}
 	case told:
-		f.Blocked = s.line.turnOf(first, t.Rank)
+		f.Blocked = s.line.tenants[t.Key.Namespace].turnOf(first, t.Rank)
 	default:
 		f.Blocked = "its room is kept"
 	}
@@ -87,6 +107,10 @@ func (s *scene) next(t turn, told bool) Fit {
 func (s *scene) begin(g fit.Gang) {
 	if s.state != nodeusage.Known {
 		return
+	}
+	if !s.begun {
+		s.nodes, s.begun = fit.Clone(s.nodes), true
+		s.waiters.nodes = s.nodes
 	}
 	fit.Reserve(s.nodes, g.Pod, g.Size)
 	s.waiters.place(g)
@@ -122,6 +146,9 @@ func (s *scene) check(g fit.Gang) fit.Result {
 	key := shapeOf(g)
 	if r, ok := s.missed[key]; ok {
 		return r
+	}
+	if !s.begun {
+		return s.spare.check(g)
 	}
 	r := fit.Check(s.nodes, g)
 	if !r.Fits {

@@ -114,6 +114,7 @@ func (q *Queue) SetShares(m *v1alpha1.MemberCluster) (changed bool) {
 	}
 	q.shares[m.Name] = next
 	q.version[m.Name]++
+	delete(q.orders, m.Name)
 	return true
 }
 
@@ -125,6 +126,7 @@ func (q *Queue) SetNamespace(name string, ns Namespace) []string {
 	if had && before.MaxPriority == ns.MaxPriority && maps.Equal(before.Labels, ns.Labels) {
 		return nil
 	}
+	clear(q.orders)
 	q.namespaces[name] = Namespace{Labels: maps.Clone(ns.Labels), MaxPriority: ns.MaxPriority}
 	for member, s := range q.shares {
 		delete(s.terms, name)

@@ -33,13 +33,11 @@ func (q *Queue) Members(all []string) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	found := map[string]bool{}
-	for _, e := range q.pending {
-		if e.Anywhere != nil {
-			for _, member := range all {
-				found[member] = true
-			}
-		}
-		for member := range e.Gangs {
+	for member := range q.waiting {
+		found[member] = true
+	}
+	if len(q.anywhere) > 0 {
+		for _, member := range all {
 			found[member] = true
 		}
 	}
@@ -51,7 +49,7 @@ func (q *Queue) Line(member string, room *nodeusage.Room, most int) Line {
 	s := q.scene(member, room)
 	out := Line{Member: member, State: room.State, Standings: []Standing{}}
 	for t := range s.line.turns(s.holds) {
-		standing := Standing{Entry: *t.Entry, Gang: t.gang}
+		standing := Standing{Entry: *s.latest(t.Entry), Gang: t.gang}
 		if len(out.Standings) < most {
 			f := s.next(t, true)
 			standing.Fit = &f

@@ -16,15 +16,17 @@ type View struct {
 	Member string
 	// State says whether Nodes are known.
 	State nodeusage.State
-	// Nodes are the member's, with what is free less what others have reserved.
-	Nodes []fleet.Node
 
-	// line are the others that wait on this member, unplaced the pods of others that have reserved room and have no node.
-	line     *line
-	unplaced []fit.Unplaced
-	room     *nodeusage.Room
-	version  int
+	spare *spare
+	// line are those that wait on this member, the one among them that it was made for; own is the namespace of that.
+	line    *line
+	own     *tenant
+	room    *nodeusage.Room
+	version int
 }
+
+// Nodes are the member's, with what is free less what others have reserved: a copy, to reserve room on.
+func (v *View) Nodes() []fleet.Node { return fit.Clone(v.spare.table.Nodes) }
 
 // Scheduled is how many pods of a run have a node.
 func (v *View) Scheduled(run string) fleet.Scheduled { return v.room.Scheduled(run) }
@@ -44,18 +46,18 @@ type Fit struct {
 // who comes before it waits for the same room and might miss it. Where what is free is not known, it fits: the member's own
 // scheduler will tell.
 func (v *View) Check(gang fit.Gang, self Rank) Fit {
-	out := Fit{Result: fit.Result{Fits: true, Pods: gang.Size}}
-	holds := holding(v.State, v.Nodes)
-	if v.State == nodeusage.Known {
-		out.Result = fit.Check(v.Nodes, gang)
+	out := Fit{Result: v.spare.check(gang)}
+	var first *Entry
+	var t turn
+	if out.Fits || v.limited() { // who comes first is no matter otherwise
+		first, t = v.before(v.spare.table.Nodes, gang, self, v.spare.holds)
 	}
-	first, t := v.before(v.Nodes, gang, self, holds)
 	switch {
 	case t.excess != nil:
 		out.Blocked, out.Quota, out.Behind = t.excess.String(), true, t.first
 	case !out.Fits:
 		out.Blocked = out.Miss
-		if !holds(gang) {
+		if !v.spare.holds(gang) {
 			out.Blocked += neverFits
 		}
 	case first != nil:
@@ -67,18 +69,18 @@ func (v *View) Check(gang fit.Gang, self Rank) Fit {
 // Growth is how many more pods, no more than those given, a live run of so many may have within the limits of its
 // namespace; and if it is none, why.
 func (v *View) Growth(gang fit.Gang, more int, self Rank) (pods int, blocked string) {
-	t := &v.line.tenants[self.Key.Namespace].terms
-	if v.line.problem == "" && !t.limited() {
+	t := &v.own.terms
+	if !v.limited() {
 		return more, ""
 	}
-	_, own := v.before(v.Nodes, gang, self, holding(v.State, v.Nodes))
+	_, own := v.before(v.spare.table.Nodes, gang, self, v.spare.holds)
 	if v.line.problem != "" {
 		return 0, own.excess.String()
 	}
 	size := gang.Size
 	for ; more > 0; more-- {
 		gang.Size, gang.Full = size+more, 0
-		e := exceeds(v.Member, t, gang, false, v.line.tenants[self.Key.Namespace].usage, *own.kept)
+		e := exceeds(v.Member, t, gang, false, v.own.usage, *own.kept)
 		if e == nil {
 			return more, ""
 		}
@@ -87,22 +89,26 @@ func (v *View) Growth(gang fit.Gang, more int, self Rank) (pods int, blocked str
 	return 0, blocked
 }
 
-// First is who comes first of those that wait for the same room, come before self and might miss it; nil if nobody does.
+// First is who comes first of those that wait for the same room, come before self and might miss it; nil if nobody does. The
+// nodes are those of the view, with more or less free.
 // Who would not fit even if every run had ended, or is beyond the limits of its namespace, holds nobody up.
 func (v *View) First(nodes []fleet.Node, gang fit.Gang, self Rank) *Entry {
-	first, _ := v.before(nodes, gang, self, holding(v.State, nodes))
+	first, _ := v.before(nodes, gang, self, v.spare.holds)
 	return first
 }
 
+// limited says whether it takes more than room to begin: a place within the limits of the namespace.
+func (v *View) limited() bool { return v.line.problem != "" || v.own.terms.limited() }
+
 // before is who comes before a gang, and the turn of that itself where its namespace has limits.
 func (v *View) before(nodes []fleet.Node, gang fit.Gang, self Rank, holds func(fit.Gang) bool) (first *Entry, own turn) {
-	limited := v.line.problem != "" || v.line.tenants[self.Key.Namespace].terms.limited()
+	limited := v.limited()
 	if v.State != nodeusage.Known && !limited {
 		return nil, turn{}
 	}
 	e := &Entry{Rank: self, Anywhere: &gang}
-	w := waiters{nodes: nodes, placed: v.unplaced}
-	for t := range v.line.with(e).turns(holds) {
+	w := waiters{nodes: nodes, placed: v.spare.unplaced}
+	for t := range v.line.with(e, v.own).turns(holds) {
 		if t.Entry == e {
 			return first, t
 		}
@@ -169,12 +175,12 @@ func (w *waiters) delayed(g fit.Gang) *Entry {
 }
 
 // Turn says that room is kept for one who comes first, for the status of self.
-func (v *View) Turn(first *Entry, self Rank) string { return v.line.turnOf(first, self) }
+func (v *View) Turn(first *Entry, self Rank) string { return v.own.turnOf(first, self) }
 
 // turnOf says it, and that a priority does not count, where it might be expected to.
-func (l *line) turnOf(first *Entry, self Rank) string {
+func (t *tenant) turnOf(first *Entry, self Rank) string {
 	out := first.Turn(self.Key)
-	if highest := l.tenants[self.Key.Namespace].maxPriority; first.Key.Namespace != self.Key.Namespace && self.Priority > highest {
+	if highest := t.maxPriority; first.Key.Namespace != self.Key.Namespace && self.Priority > highest {
 		out += fmt.Sprintf("; its priority %d counts as %d among other namespaces (annotation %s of its namespace)", self.Priority, highest, v1alpha1.AnnotationMaxPriority)
 	}
 	return out

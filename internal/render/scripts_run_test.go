@@ -16,6 +16,7 @@ import (
 
 	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
 	"github.com/minifleet/minifleet/internal/render"
+	"github.com/minifleet/minifleet/internal/scripttest"
 )
 
 // stubFlux stands in for flux: it records its arguments, and runs what the real one would run. Without
@@ -127,9 +128,7 @@ func (p *pod) path(name string) string {
 
 func (p *pod) write(name, text string) {
 	p.t.Helper()
-	if err := os.WriteFile(p.path(name), []byte(text), 0o755); err != nil {
-		p.t.Fatal(err)
-	}
+	scripttest.Write(p.t, p.path(name), text)
 }
 
 func (p *pod) read(name string) string {

@@ -98,6 +98,18 @@ func (l Ledger) Add(r v1alpha1.Run, limits Limits) Ledger {
 	return append(slices.Clone(l), r).Trim(limits)
 }
 
+// Insert adds a run that has ended, and that the ledger did not know, as the latest of its member and before the runs of
+// other members that were begun after its end: what ran since is told by the order.
+func (l Ledger) Insert(r v1alpha1.Run, limits Limits) Ledger {
+	at := len(l)
+	for i := len(l) - 1; i >= 0 && l[i].Cluster != r.Cluster; i-- {
+		if r.CompletionTime != nil && l[i].StartTime != nil && r.CompletionTime.Before(l[i].StartTime) {
+			at = i
+		}
+	}
+	return slices.Insert(slices.Clone(l), at, r).Trim(limits)
+}
+
 // Trim returns the ledger without the runs that have ended, are not the latest of their member, and are
 // beyond the limits.
 func (l Ledger) Trim(limits Limits) Ledger {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/runs"
@@ -37,6 +38,39 @@ func TestLedger(t *testing.T) {
 	}
 	if got := (runs.Ledger{}).Live(); len(got) != 0 {
 		t.Errorf("an empty ledger has live runs on %v", got)
+	}
+}
+
+func TestEndedRunsAreInsertedWhereTheyEnded(t *testing.T) {
+	hour := func(r v1alpha1.Run, from, to int) v1alpha1.Run {
+		start, end := metav1.Unix(int64(from)*3600, 0), metav1.Unix(int64(to)*3600, 0)
+		r.StartTime, r.CompletionTime = &start, &end
+		return r
+	}
+	l := runs.Ledger{
+		hour(on("alpine", "a", v1alpha1.RunFailed), 1, 2), hour(on("basalt", "b", v1alpha1.RunFailed), 3, 4),
+		hour(on("cinder", "c", v1alpha1.RunFailed), 5, 6),
+	}
+	cases := map[string]struct {
+		run  v1alpha1.Run
+		want string
+	}{
+		"before all":                  {hour(on("dolomite", "x", v1alpha1.RunSucceeded), 0, 0), "xabc"},
+		"between others":              {hour(on("alpine", "x", v1alpha1.RunSucceeded), 2, 2), "axbc"},
+		"after the latest of its own": {hour(on("basalt", "x", v1alpha1.RunSucceeded), 0, 0), "abxc"},
+		"while another ran":           {hour(on("alpine", "x", v1alpha1.RunSucceeded), 5, 5), "abcx"},
+		"nobody knows when":           {on("alpine", "x", v1alpha1.RunSucceeded), "abcx"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			for _, r := range l.Insert(c.run, runs.Limits{}) {
+				got += r.ID
+			}
+			if got != c.want {
+				t.Errorf("%s", got)
+			}
+		})
 	}
 }
 

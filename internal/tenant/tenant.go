@@ -31,10 +31,22 @@ func MayUse(access *v1alpha1.NamespaceAccess, namespace string, of map[string]st
 	case v1alpha1.NamespacesFromNames:
 		return slices.Contains(access.Names, namespace)
 	case v1alpha1.NamespacesFromSelector:
+		if s := access.Selector; s != nil && len(s.MatchLabels) > 0 && !hasAll(of, s.MatchLabels) {
+			return false // which is cheaper to find out than what the selector is
+		}
 		selector, err := metav1.LabelSelectorAsSelector(access.Selector) // nil selects nothing
 		return err == nil && selector.Matches(labels.Set(of))
 	}
 	return false
+}
+
+func hasAll(of, want map[string]string) bool {
+	for key, value := range want {
+		if has, ok := of[key]; !ok || has != value {
+			return false
+		}
+	}
+	return true
 }
 
 // Target is the namespace of a member that stands for one of the hub, as its MemberCluster says now. It is empty where

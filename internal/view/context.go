@@ -87,6 +87,18 @@ func (c *Context) commit(revision string) *Commit {
 	return &Commit{Revision: revision}
 }
 
+// commitOfRun is what a run itself knows of its commit, and the time from its source, if that remembers it.
+func (c *Context) commitOfRun(r *v1alpha1.Run) *Commit {
+	known := c.commit(r.Revision)
+	if r.Commit == nil || known == nil || known.Hash == r.Commit.Hash {
+		return known
+	}
+	return &Commit{
+		Revision: known.Revision, Hash: sanitize.Text(r.Commit.Hash, 64),
+		Subject: sanitize.Text(r.Commit.Subject, maxSubject), Author: sanitize.Text(r.Commit.Author, maxSubject),
+	}
+}
+
 func conditionsOf(list []metav1.Condition, c *Context) []Condition {
 	out := make([]Condition, 0, len(list))
 	for i := range list {

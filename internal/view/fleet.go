@@ -196,12 +196,14 @@ type Source struct {
 	Namespace    string    `json:"namespace"`
 	Name         string    `json:"name"`
 	URL          string    `json:"url"`
-	Path         string    `json:"path,omitempty"`
+	Path         string    `json:"path,omitempty" doc:"Folders that are read, separated by commas; all of it without any."`
 	Ref          string    `json:"ref" doc:"Branch, tag, version range or commit that it follows."`
 	Ready        bool      `json:"ready"`
 	Reason       string    `json:"reason"`
 	Message      string    `json:"message"`
 	Suspended    bool      `json:"suspended"`
+	DryRun       bool      `json:"dryRun" doc:"Nothing of it is applied: it only says what would be done."`
+	Verify       string    `json:"verify,omitempty" doc:"What has to be signed: HEAD, Tag or TagAndHEAD."`
 	Commit       *Commit   `json:"commit,omitempty" doc:"That is applied."`
 	MiniClusters int32     `json:"miniClusters"`
 	Problems     int32     `json:"problems"`
@@ -219,14 +221,52 @@ type Sources struct {
 // SourceDetail is all that is known of a source.
 type SourceDetail struct {
 	Source
-	Conditions  []Condition `json:"conditions"`
-	Commits     []Commit    `json:"commits" doc:"Latest first."`
-	ProblemList []Problem   `json:"problemList"`
-	Prune       []string    `json:"prune" doc:"KIND/NAME of what a blocked prune would delete."`
-	PruneRuns   int         `json:"pruneLiveRuns" doc:"How many live runs that would stop."`
-	RunsAnew    []string    `json:"runsAnew" doc:"KIND/NAME of what would run anew and waits for approval."`
-	Actions     []Action    `json:"actions"`
-	Cursor      string      `json:"cursor"`
+	Conditions  []Condition     `json:"conditions"`
+	Commits     []AppliedCommit `json:"commits" doc:"Latest first."`
+	Attempted   *AppliedCommit  `json:"attempted,omitempty" doc:"That was read last, where it is not the one that is applied."`
+	Planned     *Planned        `json:"planned,omitempty" doc:"What would be done, in a dry run."`
+	Inventory   []Declared      `json:"inventory" doc:"The first 1000 objects of the source, by name."`
+	Objects     int32           `json:"objects" doc:"How many objects the source has."`
+	ProblemList []Problem       `json:"problemList"`
+	Prune       []string        `json:"prune" doc:"KIND/NAME of what a blocked prune would delete."`
+	PruneRuns   int             `json:"pruneLiveRuns" doc:"How many live runs that would stop."`
+	RunsAnew    []string        `json:"runsAnew" doc:"KIND/NAME of what would run anew and waits for approval."`
+	Actions     []Action        `json:"actions"`
+	Cursor      string          `json:"cursor"`
+}
+
+// AppliedCommit is a commit with what came of it.
+type AppliedCommit struct {
+	Commit
+	Applied  *time.Time `json:"applied,omitempty" doc:"When it was first applied."`
+	SignedBy []string   `json:"signedBy" doc:"Keys by which the commit and its tag are signed, where that was checked."`
+	Created  int32      `json:"created"`
+	Updated  int32      `json:"updated"`
+	Deleted  int32      `json:"deleted"`
+	Changed  []string   `json:"changed" doc:"The first 20 objects, as +KIND/NAME, ~KIND/NAME and -KIND/NAME."`
+}
+
+// Declared is an object of a source.
+type Declared struct {
+	Object string `json:"object" doc:"KIND/NAME."`
+	Path   string `json:"path,omitempty" doc:"File that declares it, or did last."`
+	State  string `json:"state" doc:"Synced, OutOfSync, WaitingForApproval, Kept or Deleting."`
+}
+
+// Planned is what would be done for a commit.
+type Planned struct {
+	Commit  AppliedCommit   `json:"commit"`
+	Total   int32           `json:"total" doc:"How many objects would change."`
+	Changes []PlannedChange `json:"changes" doc:"The first 200 of them."`
+}
+
+// PlannedChange is what would become of one object.
+type PlannedChange struct {
+	Object        string `json:"object" doc:"KIND/NAME."`
+	Action        string `json:"action" doc:"Create, Update, Run, Delete, Keep or Refuse."`
+	Path          string `json:"path,omitempty"`
+	NeedsApproval bool   `json:"needsApproval"`
+	Message       string `json:"message,omitempty"`
 }
 
 // Ref names an object.

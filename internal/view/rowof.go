@@ -54,6 +54,16 @@ func (e *Entry) For(sees Sees, place int32) Row {
 	return r
 }
 
+// StateOf is the state that a row tells of a FleetMiniCluster, where these members, by name, cannot be reached.
+func StateOf(f *v1alpha1.FleetMiniCluster, stale map[string]Stale) v1alpha1.State {
+	return v1alpha1.State(stateOf(f, &Context{Stale: stale}))
+}
+
+// WaitsForRoom says whether a FleetMiniCluster in state Waiting stands in the line for room.
+func WaitsForRoom(f *v1alpha1.FleetMiniCluster) bool {
+	return waitsForRoom(f, string(v1alpha1.StateWaiting))
+}
+
 // waitsForRoom says whether a FleetMiniCluster in this state stands in the line for room.
 func waitsForRoom(f *v1alpha1.FleetMiniCluster, state string) bool {
 	if state != string(v1alpha1.StateWaiting) {

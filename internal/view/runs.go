@@ -18,7 +18,7 @@ const (
 // RunOf is a line of the ledger.
 func RunOf(f *v1alpha1.FleetMiniCluster, r *v1alpha1.Run, c *Context) Run {
 	out := Run{
-		ID: r.ID, Namespace: f.Namespace, Name: f.Name, Member: r.Cluster, State: string(r.State), Commit: c.commit(r.Revision),
+		ID: r.ID, Namespace: f.Namespace, Name: f.Name, Member: r.Cluster, State: string(r.State), Commit: c.commitOfRun(r),
 		Digest: r.Digest, Attempt: r.Attempt, Start: timeOf(r.StartTime), Running: timeOf(r.RunningTime), Pending: timeOf(r.PendingSince),
 		Lost: timeOf(r.LostTime), End: timeOf(r.CompletionTime), Stop: string(r.Stop), Message: c.text(r.Message, maxText),
 		Exit: exitFor(r.Exit, c), StaleSince: staleMember(f, r.Cluster, c),

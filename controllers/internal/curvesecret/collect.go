@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,16 +26,43 @@ func (s *Store) Collect(ctx context.Context) error {
 		return fmt.Errorf("listing CURVE certificates in namespace %s: %w", s.Namespace, err)
 	}
 	var errs []error
+	var unowned []client.Object
 	for i := range list.Items {
 		secret := &list.Items[i]
-		if is, err := isOwner(ctx, s.Client, secret); err != nil || is || ownerOf(secret).Name == "" {
-			errs = append(errs, err)
-			continue
+		is, err := isOwner(ctx, s.Client, secret)
+		errs = append(errs, err)
+		if err == nil && !is && ownerOf(secret).Name != "" {
+			unowned = append(unowned, secret)
 		}
+	}
+	unowned, err = s.unownedAnywhere(ctx, unowned)
+	errs = append(errs, err)
+	for _, secret := range unowned {
 		_, err := s.collectOne(ctx, secret)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// unownedAnywhere are those of some certificates whose FleetMiniClusters are of no other shard either. These are in no cache, and may be
+// many: one list of the hub finds them.
+func (s *Store) unownedAnywhere(ctx context.Context, secrets []client.Object) ([]client.Object, error) {
+	if len(secrets) == 0 {
+		return nil, nil
+	}
+	all := &metav1.PartialObjectMetadataList{}
+	all.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("FleetMiniClusterList"))
+	if err := s.Reader.List(ctx, all); err != nil {
+		return nil, fmt.Errorf("listing FleetMiniClusters on the hub: %w", err)
+	}
+	uids := make(map[types.NamespacedName]string, len(all.Items))
+	for i := range all.Items {
+		uids[client.ObjectKeyFromObject(&all.Items[i])] = string(all.Items[i].UID)
+	}
+	return slices.DeleteFunc(secrets, func(secret client.Object) bool {
+		uid, is := uids[ownerOf(secret)]
+		return is && uid == secret.GetAnnotations()[v1alpha1.AnnotationOwnerUID]
+	}), nil
 }
 
 // collectOne deletes a certificate if the hub itself says that its FleetMiniCluster is no more.

@@ -17,6 +17,7 @@ import (
 	"github.com/minifleet/minifleet/config/policy"
 )
 
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=gitsources.minifleet.dev-v1alpha1-admin,verbs=get
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=minifleet-gitsource-allow;gitsource-allow,verbs=get
 
 // Interval is how old an answer may be.
@@ -25,6 +26,14 @@ const Interval = 30 * time.Second
 // remedy ends every answer.
 const remedy = "install it with `kubectl apply -k config/policy` (Kubernetes 1.30 or later), or start the controller with " +
 	"--allow-without-admission-policy where only those may write GitSources who may let them use anything"
+
+// Installed is what is known of the hub's admission policy.
+type Installed struct {
+	// Problem is what is wrong with it, and what to do; empty for nothing.
+	Problem string
+	// Unreadable says that whoever asks may not read it, so that Problem is not for certain.
+	Unreadable bool
+}
 
 // Checker answers for one hub. The zero value but for Waived asks nobody.
 type Checker struct {
@@ -37,6 +46,9 @@ type Checker struct {
 	Now      func() time.Time
 	// Changed is called when the answer has, nil for nobody.
 	Changed func()
+	// Announce is told, once after the start and whenever it has changed, what is wrong with the policy, empty for nothing; also
+	// where that is waived. Nil is nobody.
+	Announce func(problem string)
 
 	mu     sync.Mutex
 	at     time.Time
@@ -49,30 +61,35 @@ func (c *Checker) Missing(ctx context.Context) (string, error) {
 	if c.Waived {
 		return "", nil
 	}
+	return c.problem(ctx)
+}
+
+// problem is what is wrong with the policy, waived or not.
+func (c *Checker) problem(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := c.Now(); c.at.IsZero() || now.Sub(c.at) >= c.Interval {
-		answer, err := missing(ctx, c.Reader)
+		found, err := Examine(ctx, c.Reader)
 		if err != nil {
 			return "", err
 		}
-		c.at, c.answer = now, answer
+		c.at, c.answer = now, found.Problem
 	}
 	return c.answer, nil
 }
 
 // Start asks again and again, and tells of changes, until the context ends.
 func (c *Checker) Start(ctx context.Context) error {
-	if c.Waived {
-		return nil
-	}
 	before, asked := "", false
 	ticker := time.NewTicker(c.Interval)
 	defer ticker.Stop()
 	for {
-		if answer, err := c.Missing(ctx); err == nil {
-			if asked && answer != before && c.Changed != nil {
+		if answer, err := c.problem(ctx); err == nil {
+			if asked && answer != before && c.Changed != nil && !c.Waived {
 				c.Changed()
+			}
+			if (!asked || answer != before) && c.Announce != nil {
+				c.Announce(answer)
 			}
 			before, asked = answer, true
 		}
@@ -84,21 +101,23 @@ func (c *Checker) Start(ctx context.Context) error {
 	}
 }
 
-func missing(ctx context.Context, reader client.Reader) (string, error) {
-	why := ""
+// Examine finds out whether the policy is installed on a hub, as this version of MiniFleet has it.
+func Examine(ctx context.Context, reader client.Reader) (Installed, error) {
+	out := Installed{}
 	for _, name := range policy.Names() {
-		problem, err := problemOf(ctx, reader, name)
+		found, have, err := problemOf(ctx, reader, name)
 		if err != nil {
-			return "", err
+			return Installed{}, err
 		}
-		if problem == "" {
-			return "", nil
+		if found.Problem == "" {
+			return examineGrants(ctx, reader, have)
 		}
-		if why == "" || problem != absent+policyKind+" "+name {
-			why = problem // that of a policy which is there
+		if out.Problem == "" || found.Problem != absent+policyKind+" "+name {
+			out = found // that of a policy which is there
 		}
 	}
-	return why + ": " + remedy, nil
+	out.Problem += ": " + remedy
+	return out, nil
 }
 
 const (
@@ -106,43 +125,42 @@ const (
 	policyKind = "ValidatingAdmissionPolicy"
 )
 
-// problemOf says what is wrong with the policy of a name, or with its binding.
-func problemOf(ctx context.Context, reader client.Reader, name string) (string, error) {
+// problemOf says what is wrong with the policy of a name, or with its binding, and else what the policy is.
+func problemOf(ctx context.Context, reader client.Reader, name string) (Installed, *admissionregistrationv1.ValidatingAdmissionPolicySpec, error) {
 	want, err := manifest()
 	if err != nil {
-		return "", err
+		return Installed{}, nil, err
 	}
 	var have admissionregistrationv1.ValidatingAdmissionPolicy
-	if problem, err := read(ctx, reader, name, policyKind, &have); problem != "" || err != nil {
-		return problem, err
+	if problem, err := read(ctx, reader, name, policyKind, &have); problem.Problem != "" || err != nil {
+		return problem, nil, err
 	}
 	var binding admissionregistrationv1.ValidatingAdmissionPolicyBinding
-	if problem, err := read(ctx, reader, name, policyKind+"Binding", &binding); problem != "" || err != nil {
-		return problem, err
+	if problem, err := read(ctx, reader, name, policyKind+"Binding", &binding); problem.Problem != "" || err != nil {
+		return problem, nil, err
 	}
+	problem := ""
 	if !have.DeletionTimestamp.IsZero() || !binding.DeletionTimestamp.IsZero() {
-		return fmt.Sprintf("the ValidatingAdmissionPolicy %s of the hub, or its binding, is being deleted", name), nil
+		problem = fmt.Sprintf("the ValidatingAdmissionPolicy %s of the hub, or its binding, is being deleted", name)
+	} else if field := differs(&want.Spec, &have.Spec); field != "" {
+		problem = fmt.Sprintf("the ValidatingAdmissionPolicy %s of the hub is not that of this version of MiniFleet: %s differs", name, field)
+	} else if why := unbound(&binding.Spec, name); why != "" {
+		problem = fmt.Sprintf("the ValidatingAdmissionPolicyBinding %s of the hub %s", name, why)
 	}
-	if field := differs(&want.Spec, &have.Spec); field != "" {
-		return fmt.Sprintf("the ValidatingAdmissionPolicy %s of the hub is not that of this version of MiniFleet: %s differs", name, field), nil
-	}
-	if problem := unbound(&binding.Spec, name); problem != "" {
-		return fmt.Sprintf("the ValidatingAdmissionPolicyBinding %s of the hub %s", name, problem), nil
-	}
-	return "", nil
+	return Installed{Problem: problem}, &have.Spec, nil
 }
 
 // read says what is wrong where an object cannot be had. A hub that is too old does not know its kind.
-func read(ctx context.Context, reader client.Reader, name, kind string, into client.Object) (string, error) {
+func read(ctx context.Context, reader client.Reader, name, kind string, into client.Object) (Installed, error) {
 	err := reader.Get(ctx, client.ObjectKey{Name: name}, into)
 	switch {
 	case err == nil:
-		return "", nil
+		return Installed{}, nil
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		return absent + kind + " " + name, nil
+		return Installed{Problem: absent + kind + " " + name}, nil
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("the controller may not read the %s %s of the hub", kind, name), nil
+		return Installed{Problem: fmt.Sprintf("the controller may not read the %s %s of the hub", kind, name), Unreadable: true}, nil
 	default:
-		return "", fmt.Errorf("reading %s %s: %w", kind, name, err)
+		return Installed{}, fmt.Errorf("reading %s %s: %w", kind, name, err)
 	}
 }

@@ -3,11 +3,13 @@ package enforcement_test
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -137,6 +139,94 @@ func TestHubsThatCannotBeAsked(t *testing.T) {
 		if (err != nil) != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
+	}
+}
+
+// OLM gives the verb that the policy asks for to the administrators of namespaces. The policy of config/olm/policy asks for another.
+func TestGrantsByOLM(t *testing.T) {
+	role := func(verb string) *rbacv1.ClusterRole {
+		return &rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: "gitsources.minifleet.dev-v1alpha1-admin"},
+			Rules:      []rbacv1.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{"minifleet.dev"}, Resources: []string{"gitsources"}}},
+		}
+	}
+	more := permissionsValidation(t)
+	cases := map[string]struct {
+		role *rbacv1.ClusterRole
+		more bool
+		want string
+	}{
+		"no role":                         {},
+		"a role of other verbs":           {role: role("create")},
+		"all verbs":                       {role: role("*"), want: "kubectl apply -k config/olm/policy"},
+		"the verb":                        {role: role("allow"), want: "kubectl apply -k config/olm/policy"},
+		"all verbs and the policy for it": {role: role("*"), more: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			p, b := installed(t, "minifleet-gitsource-allow")
+			if c.more {
+				p.Spec.Validations = append(p.Spec.Validations, more)
+			}
+			objects := []client.Object{p, b}
+			if c.role != nil {
+				objects = append(objects, c.role)
+			}
+			got, err := enforcement.Examine(t.Context(), fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).Build())
+			if err != nil || (got.Problem == "") != (c.want == "") || !strings.Contains(got.Problem, c.want) {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// permissionsValidation is what config/olm/policy adds.
+func permissionsValidation(t *testing.T) admissionregistrationv1.Validation {
+	t.Helper()
+	patch, err := os.ReadFile("../../../config/olm/policy/permissions.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var operations []struct {
+		Value admissionregistrationv1.Validation
+	}
+	if err := yaml.Unmarshal(patch, &operations); err != nil || len(operations) != 1 || operations[0].Value.Expression == "" {
+		t.Fatal(operations, err)
+	}
+	return operations[0].Value
+}
+
+// What is wrong is told once, and again when it has changed, also where it is waived.
+func TestAnnouncements(t *testing.T) {
+	for name, waived := range map[string]bool{"counts": false, "waived": true} {
+		t.Run(name, func(t *testing.T) {
+			p, b := installed(t, "gitsource-allow")
+			hub := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(p).Build()
+			told, changed := make(chan string, 10), make(chan bool, 10)
+			checker := &enforcement.Checker{
+				Reader: hub, Waived: waived, Interval: time.Millisecond, Now: time.Now,
+				Announce: func(problem string) { told <- problem }, Changed: func() { changed <- true },
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- checker.Start(ctx) }()
+			if got := <-told; !strings.Contains(got, "has no ValidatingAdmissionPolicyBinding") {
+				t.Errorf("told %q", got)
+			}
+			if err := hub.Create(ctx, b); err != nil {
+				t.Fatal(err)
+			}
+			if got := <-told; got != "" {
+				t.Errorf("told %q", got)
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if got := len(changed) > 0; got == waived || len(told) > 0 {
+				t.Errorf("changed: %v, more was told: %d", got, len(told))
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ package events
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
@@ -19,6 +20,8 @@ type Notifier[T comparable] struct {
 	mu    sync.Mutex
 	ctx   context.Context //nolint:containedctx // that of the queue, for the time that it runs
 	queue workqueue.TypedRateLimitingInterface[T]
+	// before are the members of which it was told before there was a queue.
+	before []string
 }
 
 // Notify queues the requests for a member. Before the controller runs there is nothing to miss: it begins with
@@ -26,10 +29,16 @@ type Notifier[T comparable] struct {
 func (n *Notifier[T]) Notify(member string) {
 	n.mu.Lock()
 	ctx, queue := n.ctx, n.queue
-	n.mu.Unlock()
-	if queue == nil {
-		return
+	if queue == nil && !slices.Contains(n.before, member) {
+		n.before = append(n.before, member)
 	}
+	n.mu.Unlock()
+	if queue != nil {
+		n.enqueue(ctx, queue, member)
+	}
+}
+
+func (n *Notifier[T]) enqueue(ctx context.Context, queue workqueue.TypedRateLimitingInterface[T], member string) {
 	for _, request := range n.Requests(ctx, member) {
 		queue.Add(request)
 	}
@@ -39,8 +48,12 @@ func (n *Notifier[T]) Notify(member string) {
 func (n *Notifier[T]) Source() source.TypedSource[T] {
 	return source.TypedFunc[T](func(ctx context.Context, q workqueue.TypedRateLimitingInterface[T]) error {
 		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.ctx, n.queue = ctx, q
+		before := n.before
+		n.ctx, n.queue, n.before = ctx, q, nil
+		n.mu.Unlock()
+		for _, member := range before {
+			n.enqueue(ctx, q, member)
+		}
 		return nil
 	})
 }

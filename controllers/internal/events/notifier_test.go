@@ -15,7 +15,8 @@ func TestNotifierQueuesTheRequestsForAMember(t *testing.T) {
 	n := &events.Notifier[string]{Requests: func(_ context.Context, member string) []string {
 		return []string{member + "/a", member + "/b"}
 	}}
-	n.Notify("before the controller runs")
+	n.Notify("basalt") // before the controller runs
+	n.Notify("basalt")
 	queue := workqueue.NewTypedRateLimitingQueue(retry.Limiter[string]())
 	t.Cleanup(queue.ShutDown)
 	if err := n.Source().Start(t.Context(), queue); err != nil {
@@ -29,7 +30,7 @@ func TestNotifierQueuesTheRequestsForAMember(t *testing.T) {
 		got = append(got, request)
 		queue.Done(request)
 	}
-	if diff := cmp.Diff([]string{"alpine/a", "alpine/b"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"basalt/a", "basalt/b", "alpine/a", "alpine/b"}, got); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }

@@ -55,6 +55,8 @@ type Identity struct {
 	Options
 
 	id, hub string
+	// confirmed is closed once this process leads; nil where nobody waits for that.
+	confirmed chan struct{}
 
 	// writing is held while the ConfigMap is changed.
 	writing sync.Mutex
@@ -117,6 +119,9 @@ func (i *Identity) Members() []string {
 
 // Enroll implements clusters.Hub.
 func (i *Identity) Enroll(ctx context.Context, member, uid string, epoch int64) error {
+	if err := i.leading(ctx); err != nil {
+		return err
+	}
 	i.mu.Lock()
 	_, known := i.content.members[member]
 	i.mu.Unlock()

@@ -132,6 +132,68 @@ func TestLoadNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestLoadRefusesWhatIsBeingRestored(t *testing.T) {
+	half := configMap(map[string]string{"id": "f", "epoch": "2", "restoring": "abc"})
+	velero := configMap(map[string]string{"id": "f", "epoch": "2"})
+	velero.Labels = map[string]string{"velero.io/restore-name": "nightly-1"}
+	for name, c := range map[string]struct {
+		cm   *corev1.ConfigMap
+		want string
+	}{
+		"not all of it is there": {half, "data.restoring"},
+		"Velero has put it back": {velero, `{"metadata":{"labels":{"velero.io/restore-name":null}},"data":{"epoch":"3"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, c.cm)
+			if _, err := load(t, h); err == nil || !strings.Contains(err.Error(), c.want) || h.writes > 0 {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+// A process may wait for the lease while a backup is restored, or the epoch raised.
+func TestLeadReadsTheIdentityAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile map[string]string
+		want      string // empty: it leads
+	}{
+		"nothing has changed":     {map[string]string{"id": "f", "epoch": "2"}, ""},
+		"the epoch was raised":    {map[string]string{"id": "f", "epoch": "3"}, "from 2 to 3"},
+		"a backup is restored":    {map[string]string{"id": "f", "epoch": "2", "restoring": "abc"}, "data.restoring"},
+		"it is of another fleet":  {map[string]string{"id": "g", "epoch": "2"}, `from "f" to "g"`},
+		"a member was registered": {map[string]string{"id": "f", "epoch": "2", "members": "a u 1\n"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, configMap(map[string]string{"id": "f", "epoch": "2"}))
+			i := mustLoad(t, h)
+			lead := i.Lead()
+			waiting, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := i.Enroll(waiting, "a", "u", 2); !errors.Is(err, context.Canceled) {
+				t.Errorf("a member is used before this process leads: %v", err)
+			}
+			cm := configMap(c.meanwhile)
+			if err := h.Client.Update(t.Context(), cm); err != nil {
+				t.Fatal(err)
+			}
+			err := lead.Start(t.Context())
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Fatalf("error %v", err)
+			}
+			if c.want != "" {
+				if err := i.Enroll(waiting, "a", "u", 2); err == nil {
+					t.Error("a member is used all the same")
+				}
+				return
+			}
+			if err := i.Enroll(t.Context(), "a", "u", 2); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestConnected(t *testing.T) {
 	h := newHub(t, configMap(map[string]string{"id": "f", "epoch": "2", "members": "a u 1\nb v 1\n"}))
 	i, told := mustLoad(t, h), 0

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -21,14 +22,17 @@ func Load(ctx context.Context, o Options) (*Identity, error) {
 		return nil, fmt.Errorf("reading the UID of namespace %s, by which members know this hub: %w", metav1.NamespaceSystem, err)
 	}
 	i := &Identity{Options: o, hub: string(system.UID), declared: map[string]bool{}}
-	_, c, err := read(ctx, o.Reader, i.key())
+	cm, c, err := read(ctx, o.Reader, i.key())
 	if apierrors.IsNotFound(err) {
 		c, err = i.create(ctx)
 		if apierrors.IsAlreadyExists(err) { // another replica was faster
-			_, c, err = read(ctx, o.Reader, i.key())
+			cm, c, err = read(ctx, o.Reader, i.key())
 		}
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(refuseHalfRestored(cm, i.key()), refuseOldEpoch(cm, c, i.key())); err != nil {
 		return nil, err
 	}
 	i.id, i.epoch, i.content, i.read = c.id, c.epoch, c, o.Now()
@@ -36,6 +40,25 @@ func Load(ctx context.Context, o Options) (*Identity, error) {
 		return i, nil
 	}
 	return i, i.listRegistered(ctx)
+}
+
+// refuseHalfRestored keeps a hub from leading the fleet before all of a backup is on it.
+func refuseHalfRestored(cm *corev1.ConfigMap, key types.NamespacedName) error {
+	if cm == nil || cm.Data[v1alpha1.FleetRestoringKey] == "" {
+		return nil
+	}
+	return fmt.Errorf("ConfigMap %s: data.%s: a backup is being restored on this hub, or that was interrupted: run `minifleet restore` with the same file to its end, or remove the key to lead the fleet with what is there",
+		key, v1alpha1.FleetRestoringKey)
+}
+
+// refuseOldEpoch keeps a hub from leading the fleet in the epoch of a backup, where that can be known: Velero marks what it
+// puts back. It is not raised here, for what was restored may be a copy, beside a hub that leads on.
+func refuseOldEpoch(cm *corev1.ConfigMap, c content, key types.NamespacedName) error {
+	if cm == nil || cm.Labels[v1alpha1.LabelVeleroRestore] == "" {
+		return nil
+	}
+	return fmt.Errorf("ConfigMap %s: metadata.labels: %s=%s says that it was put back from a backup, so that its epoch may be one in which members were used since: raise it, and take the label off, with `kubectl -n %s patch configmap %s --type merge -p '{\"metadata\":{\"labels\":{\"%s\":null}},\"data\":{\"epoch\":\"%d\"}}'`, unless this is a copy of a hub that leads on",
+		key, v1alpha1.LabelVeleroRestore, cm.Labels[v1alpha1.LabelVeleroRestore], key.Namespace, key.Name, v1alpha1.LabelVeleroRestore, c.epoch+1)
 }
 
 // create makes the ConfigMap.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -30,8 +31,29 @@ func DefaultIntervals() Intervals {
 type Probes struct {
 	Intervals Intervals
 
-	mu sync.Mutex
-	of map[types.NamespacedName]map[string]*Probe // by FleetMiniCluster and member
+	mu     sync.Mutex
+	of     map[types.NamespacedName]map[string]*Probe // by FleetMiniCluster and member
+	limits map[string]*rate.Limiter                   // by member
+}
+
+// Of one member no more is asked than this, however many runs have pods that are not ready: after a large push, whose images are
+// pulled for longer than Intervals.First, the questions would compete with the Jobs that are still to be created.
+const (
+	perSecond = 5
+	burst     = 20
+)
+
+// Allowed says whether a member may be asked one question more now, and counts it.
+func (p *Probes) Allowed(member string, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.limits == nil {
+		p.limits = map[string]*rate.Limiter{}
+	}
+	if p.limits[member] == nil {
+		p.limits[member] = rate.NewLimiter(perSecond, burst)
+	}
+	return p.limits[member].AllowN(now, 1)
 }
 
 // Probe is that of one run on one member. Only the reconciliations of its FleetMiniCluster use it, one after the other.
@@ -93,6 +115,9 @@ func (p *Probes) Forget(key types.NamespacedName) {
 	delete(p.of, key)
 }
 
+// IsFirst says that there has been none yet.
+func (p *Probe) IsFirst() bool { return p.at.IsZero() }
+
 // Due is how long it is until the next probe: sooner if the pods are not those of the last one any more.
 func (p *Probe) Due(pods v1alpha1.PodCounts, now time.Time) time.Duration {
 	next := p.next
@@ -102,7 +127,7 @@ func (p *Probe) Due(pods v1alpha1.PodCounts, now time.Time) time.Duration {
 	return next.Sub(now)
 }
 
-// Done notes a probe. While nothing changes they come ever more rarely.
+// Done notes a probe, or that it was not allowed, so that the next is tried when it would come after one. While nothing changes they come ever more rarely.
 func (p *Probe) Done(pods v1alpha1.PodCounts, now time.Time) {
 	if p.interval = min(2*p.interval, p.intervals.Max); p.interval == 0 || pods != p.pods {
 		p.interval = p.intervals.Default

@@ -72,3 +72,21 @@ func TestProbesAreOfOneRun(t *testing.T) {
 		t.Errorf("left: %v", all.of)
 	}
 }
+
+// A thousand runs that are not ready do not make a thousand questions at once, and one member's do not keep those of another.
+func TestOneMemberIsNotAskedForAllAtOnce(t *testing.T) {
+	var all Probes
+	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	allowed := func(member string, at time.Duration) (n int) {
+		for range 1000 {
+			if all.Allowed(member, start.Add(at)) {
+				n++
+			}
+		}
+		return n
+	}
+	got := []int{allowed("a", 0), allowed("a", 0), allowed("b", 0), allowed("a", time.Second), allowed("a", time.Hour)}
+	if diff := cmp.Diff([]int{burst, 0, burst, perSecond, burst}, got); diff != "" {
+		t.Error(diff)
+	}
+}

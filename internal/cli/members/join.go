@@ -411,7 +411,7 @@ func (j *Join) memberCluster() *v1alpha1.MemberCluster {
 // hopeless are reasons of a new member that waiting does not change.
 var hopeless = []string{
 	v1alpha1.ReasonKubeconfigInvalid, v1alpha1.ReasonKubeconfigRefused, v1alpha1.ReasonCertificateUntrusted,
-	v1alpha1.ReasonDuplicateCluster, v1alpha1.ReasonWrongCluster, v1alpha1.ReasonFenced,
+	v1alpha1.ReasonDuplicateCluster, v1alpha1.ReasonWrongCluster, v1alpha1.ReasonFenced, v1alpha1.ReasonOtherShard,
 	v1alpha1.ReasonIdentityClaimed, v1alpha1.ReasonQuarantined, v1alpha1.ReasonRedirectRefused,
 }
 

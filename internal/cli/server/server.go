@@ -176,8 +176,23 @@ type Unreachable struct{ error }
 // Unwrap returns the cause.
 func (u *Unreachable) Unwrap() error { return u.error }
 
-// problem says what an answer other than 200 means.
+// refusal is how it is told that something is forbidden, with the right that it takes, or not there.
+type refusal struct{ forbidden, right, absent string }
+
+// problem says what an answer other than 200 means that is about something below a MiniCluster.
 func problem(answer *http.Response, object, what string) error {
+	right := "get fleetminiclusters"
+	if what == "logs" {
+		right += "/logs"
+	}
+	return problemOf(answer, refusal{
+		forbidden: "FleetMiniCluster " + object + ": you may not read this", right: right,
+		absent: "FleetMiniCluster " + object + ": there is no such object or run, or you may not see it",
+	})
+}
+
+// problemOf says what an answer other than 200 means.
+func problemOf(answer *http.Response, r refusal) error {
 	var details struct{ Title, Detail string } // RFC 9457
 	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxProblem))
 	_ = json.Unmarshal(body, &details) // what is not JSON has no details
@@ -192,13 +207,9 @@ func problem(answer *http.Response, object, what string) error {
 	case code == http.StatusUnauthorized:
 		return fmt.Errorf("the dashboard does not accept the token%s: it may have expired, or be of another cluster; give one with --token or MINIFLEET_TOKEN", text)
 	case code == http.StatusForbidden:
-		right := "fleetminiclusters"
-		if what == "logs" {
-			right += "/logs"
-		}
-		return fmt.Errorf("FleetMiniCluster %s: you may not read this%s: ask for the right to get %s", object, text, right)
+		return fmt.Errorf("%s%s: ask for the right to %s", r.forbidden, text, r.right)
 	case code == http.StatusNotFound:
-		return fmt.Errorf("FleetMiniCluster %s: there is no such object or run, or you may not see it%s", object, text)
+		return fmt.Errorf("%s%s", r.absent, text)
 	case code >= 300 && code < 400:
 		return fmt.Errorf("the dashboard redirects to %s: give the address that it is at with --server", sanitize.Text(answer.Header.Get("Location"), sanitize.MaxNote))
 	case code == http.StatusTooManyRequests || code >= 500:
