@@ -117,12 +117,25 @@ function makeMember(i: number, now: number, next: () => number): Member {
   };
 }
 
+const planned: SourceDetail["planned"] extends infer P ? (P extends { changes: infer C } ? C : never) : never = [
+  { object: "FleetMiniCluster/quicksilver", action: "Create", path: "miniclusters/quicksilver.yaml", needsApproval: false },
+  { object: "FleetMiniCluster/lammps", action: "Run", path: "miniclusters/lammps.yaml", needsApproval: true, message: "spec.size changes from 8 to 16" },
+  { object: "FleetMiniCluster/hpcg", action: "Delete", path: "miniclusters/hpcg.yaml", needsApproval: false, message: "1 live run is stopped" },
+  { object: "Placement/south", action: "Update", path: "placements.yaml", needsApproval: false },
+  { object: `FleetMiniCluster/${hostile[0]!}`, action: "Refuse", path: hostile[0]!, needsApproval: false, message: hostile[0]! },
+];
+
+function applied(c: Commit, j: number, i: number): SourceDetail["commits"][number] {
+  return { ...c, applied: c.time!, signedBy: i === 0 ? ["ssh-ed25519 SHA256:Zk0b1r9Qd5n1oVw8YxU2m3t4c5v6b7n8m9q0w1e2r3t"] : [], created: j % 3, updated: j % 2, deleted: j === 4 ? 1 : 0, changed: j % 3 ? ["+FleetMiniCluster/amg", "~Placement/south"] : [] };
+}
+
 function makeSources(commits: Commit[], rows: Row[], now: number): SourceDetail[] {
   const make = (namespace: string, name: string, i: number): SourceDetail => ({
     namespace, name, url: `https://git.example.org/hpc/${name}.git`, path: "miniclusters", ref: "main", ready: i !== 1, reason: i === 1 ? "PruneBlocked" : "Synced",
-    message: i === 1 ? "12 MiniClusters would be deleted: approve it, or restore the files" : "", suspended: false, commit: commits[i]!,
+    message: i === 1 ? "12 MiniClusters would be deleted: approve it, or restore the files" : "", suspended: false, dryRun: i === 2, ...(i === 0 ? { verify: "HEAD" } : {}), commit: commits[i]!,
     miniClusters: rows.filter((r) => r.source === name).length, problems: i === 1 ? 2 : 0, pruneBlocked: i === 1, runsBlocked: false, since: iso(now - 600_000),
-    conditions: [], commits: commits.slice(i, i + 10), prune: i === 1 ? ["FleetMiniCluster/hpcg-old", "FleetMiniCluster/ior-old"] : [], pruneLiveRuns: i === 1 ? 1 : 0, runsAnew: [],
+    conditions: [], commits: commits.slice(i, i + 10).map((c, j) => applied(c, j, i)), ...(i === 1 ? { attempted: applied(commits[0]!, 0, 1) } : {}), ...(i === 2 ? { planned: { commit: applied(commits[0]!, 0, 2), total: 5, changes: planned } } : {}),
+    inventory: i === 0 ? [{ object: "FleetMiniCluster/amg", path: "miniclusters/amg.yaml", state: "Synced" }, { object: "FleetMiniCluster/ior", path: "miniclusters/ior.yaml", state: "OutOfSync" }, { object: "FleetMiniCluster/old", path: "miniclusters/old.yaml", state: "Kept" }, { object: "Placement/south", path: "placements.yaml", state: "Synced" }] : [], objects: i === 0 ? 4 : 0, prune: i === 1 ? ["FleetMiniCluster/hpcg-old", "FleetMiniCluster/ior-old"] : [], pruneLiveRuns: i === 1 ? 1 : 0, runsAnew: [],
     problemList: i === 1 ? [{ path: "miniclusters/ior.yaml", line: 14, object: "MiniCluster/ior", field: "spec.size", message: "must be at least 1", warning: false }, { path: "miniclusters/x.yaml", line: 3, message: hostile[0]!, warning: true }] : [],
     actions: [{ name: "sync", effect: "Reads the repository now. What has changed there is applied.", enabled: true }], cursor: "0",
   });

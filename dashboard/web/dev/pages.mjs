@@ -115,6 +115,7 @@ export const pages = [
   { name: "sources-error", path: "/sources", env: { MOCK_ERROR: "1" }, ready: ".message", themes: ["light"], widths: [1440] },
   { name: "source", path: "/sources/bench/nightly", ready: ".came" },
   { name: "source-fine", path: "/sources/physics/fleet", ready: ".came", themes: ["light"] },
+  { name: "source-dry-run", path: "/sources/teaching/course", ready: ".planned" },
   { name: "source-approve", path: "/sources/bench/nightly", ready: ".came", themes: ["light"], widths: [1440, 360], act: async (page) => {
     await page.click(".actions button:has-text('Approve prune')");
     await page.waitForSelector(".checked");

@@ -234,7 +234,7 @@ function source(of: Schemas["SourceDetail"]): Schemas["SourceDetail"] {
   return {
     ...of, runsBlocked: nightly, runsAnew: nightly ? Array.from({ length: 14 }, (_, i) => `FleetMiniCluster/sweep-${i}`) : [], pruneLiveRuns: of.pruneBlocked ? 3 : 0,
     prune: of.pruneBlocked ? [...Array.from({ length: 12 }, (_, i) => `FleetMiniCluster/old-sweep-${i}`), `Placement/${"a".repeat(60)}`] : [],
-    problems: of.problemList.length, suspended: of.name === "course",
+    problems: of.problemList.length,
     conditions: [{ type: "Ready", status: of.ready ? "True" : "False", reason: of.reason, message: of.message || "applied", since: of.since }],
     actions: [
       { name: "sync", effect: "reads the repository now; what has changed there is applied", enabled: true },

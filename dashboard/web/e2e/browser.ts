@@ -41,7 +41,7 @@ const broken = new Map<string, string[]>();
  * spec runs with a tab in a browser of its own, in which a person is logged in, or nobody (null). It fails, too, if the page
  * has done what no page may. What a failed one showed is kept in shots.
  */
-export function spec(name: string, who: Person | null, run: (visit: Visit) => Promise<void>, { width = 1440, timeout = 90_000 }: Options = {}): void {
+export function spec(name: string, who: Person | null, run: (visit: Visit) => Promise<void>, { width = 1440, timeout = 300_000 }: Options = {}): void {
   test(name, async () => {
     expect(broken.get(name) ?? [], "what the page must not do, at an earlier attempt").toEqual([]);
     connected ??= chromium.connect(inject("browser"));

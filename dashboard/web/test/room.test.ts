@@ -4,7 +4,7 @@ import { amountsOf, pictureOf, scarceOf, sentenceOfNode, shownOf, SLOTS } from "
 import { around } from "../src/views/shared/line";
 import { byMiniCluster, matching } from "../src/views/queue/lines";
 import { pathsOf, sentenceOfNode as sentence, shownOf as memberShown, useOf } from "../src/views/members/node";
-import { filesOf, shownOf as sourceShown } from "../src/views/sources/source";
+import { byConsequence, changedBy, filesOf, inventoryShown, inventoryStates, plannedOf, shownOf as sourceShown } from "../src/views/sources/source";
 
 const GiB = 2 ** 30;
 const amount = (cpu: number, memory = 0, gpus = 0) => ({ cpu, memory: memory * GiB, gpus });
@@ -96,10 +96,30 @@ describe("members and their nodes", () => {
 
 describe("sources", () => {
   it("say what they wait for", () => {
-    const base = { ready: true, reason: "Synced", suspended: false, pruneBlocked: false, runsBlocked: false, problems: 0 };
+    const base = { ready: true, reason: "Synced", suspended: false, dryRun: false, pruneBlocked: false, runsBlocked: false, problems: 0 };
     expect(sourceShown(base).word).toBe("Synced");
     expect(sourceShown({ ...base, ready: false, reason: "PruneBlocked", pruneBlocked: true }).word).toBe("Waits for approval");
     expect(sourceShown({ ...base, ready: false, reason: "FetchFailed" })).toEqual({ state: "Failed", word: "FetchFailed" });
+    expect(sourceShown({ ...base, dryRun: true }).word).toBe("Dry run");
+    expect(sourceShown({ ...base, dryRun: true, ready: false, reason: "VerificationFailed" }).word).toBe("VerificationFailed");
+  });
+
+  it("say of a dry run first what goes away and what runs anew", () => {
+    const change = (action: string, object: string) => ({ action, object, needsApproval: false });
+    const changes = [change("Create", "A/b"), change("Update", "A/c"), change("Run", "A/z"), change("Run", "A/d"), change("Delete", "A/e"), change("Keep", "A/f"), change("Else", "A/g")];
+    expect(byConsequence(changes).map((c) => c.object)).toEqual(["A/e", "A/d", "A/z", "A/b", "A/c", "A/f", "A/g"]);
+    expect(plannedOf({ action: "Run" }).word).toBe("Runs anew");
+    expect(plannedOf({ action: "Else" })).toEqual({ state: "Unknown", word: "Else" });
+  });
+
+  it("say what a commit has changed, and which objects are not as it says", () => {
+    expect(changedBy({ created: 2, updated: 0, deleted: 1 })).toBe("2 created, 1 deleted");
+    expect(changedBy({ created: 0, updated: 0, deleted: 0 })).toBe("");
+    const { counts, rest } = inventoryStates([{ object: "A/a", state: "Synced" }, { object: "A/b", state: "Kept" }, { object: "A/c", state: "Synced" }]);
+    expect([...counts]).toEqual([["Synced", 2], ["Kept", 1]]);
+    expect(rest.map((o) => o.object)).toEqual(["A/b"]);
+    expect(inventoryShown("Deleting")).toEqual({ state: "Deleting", word: "Deleting" });
+    expect(inventoryShown("WaitingForApproval").word).toBe("Waits for approval");
   });
 
   it("have problems by file and line, files with errors first", () => {

@@ -21,6 +21,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/forecasts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Where MiniClusters would be placed, and whether there is room, without anything being done
+         * @description For who may list MemberClusters, or create FleetMiniClusters in the namespace, and so find out anyway.
+         */
+        post: operations["forecast"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/grid": {
         parameters: {
             query?: never;
@@ -566,6 +586,32 @@ export interface components {
              */
             memory: number;
         };
+        AppliedCommit: {
+            /**
+             * Format: date-time
+             * @description When it was first applied.
+             */
+            applied?: string;
+            author?: string;
+            /** @description The first 20 objects, as +KIND/NAME, ~KIND/NAME and -KIND/NAME. */
+            changed: string[];
+            /** Format: int32 */
+            created: number;
+            /** Format: int32 */
+            deleted: number;
+            /** @description Full hash, where it is known. */
+            hash?: string;
+            /** @description REF@SHORTHASH, as runs name it. */
+            revision: string;
+            /** @description Keys by which the commit and its tag are signed, where that was checked. */
+            signedBy: string[];
+            /** @description First line of the message. */
+            subject?: string;
+            /** Format: date-time */
+            time?: string;
+            /** Format: int32 */
+            updated: number;
+        };
         Bar: {
             /**
              * Format: int32
@@ -666,6 +712,14 @@ export interface components {
             count: number;
             value: string;
         };
+        Declared: {
+            /** @description KIND/NAME. */
+            object: string;
+            /** @description File that declares it, or did last. */
+            path?: string;
+            /** @description Synced, OutOfSync, WaitingForApproval, Kept or Deleting. */
+            state: string;
+        };
         Difference: {
             /** @description YAML. */
             desired?: string;
@@ -765,6 +819,44 @@ export interface components {
             /** @description NAMESPACE/NAME. */
             sources: components["schemas"]["Count"][];
             states: components["schemas"]["Count"][];
+        };
+        Forecast: {
+            /** Format: int64 */
+            choose?: number;
+            keeps?: string[];
+            members?: string[];
+            message?: string;
+            /** Format: int64 */
+            notPermitted?: number;
+            oneOf?: string[];
+            rejected?: components["schemas"]["RejectedCluster"][];
+            roomUnknown?: string[];
+            state: string;
+            waiting?: components["schemas"]["RejectedCluster"][];
+            /** Format: int64 */
+            wanted?: number;
+        };
+        ForecastAnswer: {
+            items: components["schemas"]["Forecast"][];
+        };
+        ForecastItem: {
+            /** @description The other items do not count with it. */
+            alone?: boolean;
+            name: string;
+            /** @description The spec of the Placement that it would name; absent where that would not be there. */
+            placement?: {
+                [key: string]: unknown;
+            };
+            /** @description Value of the annotation minifleet.dev/rerun-at. */
+            rerunAt?: string;
+            /** @description The spec of a FleetMiniCluster. */
+            spec: {
+                [key: string]: unknown;
+            };
+        };
+        ForecastQuestion: {
+            items: components["schemas"]["ForecastItem"][];
+            namespace: string;
         };
         GangFit: {
             /** @description What is missing for the pod of services beside them, where they all fit. */
@@ -1102,6 +1194,25 @@ export interface components {
             /** @description Why it may not begin though it fits. */
             turn?: string;
         };
+        Planned: {
+            /** @description The first 200 of them. */
+            changes: components["schemas"]["PlannedChange"][];
+            commit: components["schemas"]["AppliedCommit"];
+            /**
+             * Format: int32
+             * @description How many objects would change.
+             */
+            total: number;
+        };
+        PlannedChange: {
+            /** @description Create, Update, Run, Delete, Keep or Refuse. */
+            action: string;
+            message?: string;
+            needsApproval: boolean;
+            /** @description KIND/NAME. */
+            object: string;
+            path?: string;
+        };
         Pods: {
             /** Format: int32 */
             desired: number;
@@ -1143,6 +1254,10 @@ export interface components {
         };
         Rejected: {
             member: string;
+            reason: string;
+        };
+        RejectedCluster: {
+            name: string;
             reason: string;
         };
         Revision: {
@@ -1283,11 +1398,14 @@ export interface components {
         Source: {
             /** @description That is applied. */
             commit?: components["schemas"]["Commit"];
+            /** @description Nothing of it is applied: it only says what would be done. */
+            dryRun: boolean;
             message: string;
             /** Format: int32 */
             miniClusters: number;
             name: string;
             namespace: string;
+            /** @description Folders that are read, separated by commas; all of it without any. */
             path?: string;
             /** Format: int32 */
             problems: number;
@@ -1301,21 +1419,37 @@ export interface components {
             since: string;
             suspended: boolean;
             url: string;
+            /** @description What has to be signed: HEAD, Tag or TagAndHEAD. */
+            verify?: string;
         };
         SourceDetail: {
             actions: components["schemas"]["Action"][];
+            /** @description That was read last, where it is not the one that is applied. */
+            attempted?: components["schemas"]["AppliedCommit"];
             /** @description That is applied. */
             commit?: components["schemas"]["Commit"];
             /** @description Latest first. */
-            commits: components["schemas"]["Commit"][];
+            commits: components["schemas"]["AppliedCommit"][];
             conditions: components["schemas"]["Condition"][];
             cursor: string;
+            /** @description Nothing of it is applied: it only says what would be done. */
+            dryRun: boolean;
+            /** @description The first 1000 objects of the source, by name. */
+            inventory: components["schemas"]["Declared"][];
             message: string;
             /** Format: int32 */
             miniClusters: number;
             name: string;
             namespace: string;
+            /**
+             * Format: int32
+             * @description How many objects the source has.
+             */
+            objects: number;
+            /** @description Folders that are read, separated by commas; all of it without any. */
             path?: string;
+            /** @description What would be done, in a dry run. */
+            planned?: components["schemas"]["Planned"];
             problemList: components["schemas"]["Problem"][];
             /** Format: int32 */
             problems: number;
@@ -1338,6 +1472,8 @@ export interface components {
             since: string;
             suspended: boolean;
             url: string;
+            /** @description What has to be signed: HEAD, Tag or TagAndHEAD. */
+            verify?: string;
         };
         Sources: {
             cursor: string;
@@ -1524,6 +1660,111 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+        };
+    };
+    forecast: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ForecastQuestion"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ForecastAnswer"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ErrorModel"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };

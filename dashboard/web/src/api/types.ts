@@ -47,5 +47,7 @@ export type MemberDetail = Schemas["MemberDetail"];
 export type Node = Schemas["Node"];
 export type Taint = Schemas["Taint"];
 export type Source = Schemas["Source"];
+export type AppliedCommit = Schemas["AppliedCommit"];
+export type PlannedChange = Schemas["PlannedChange"];
 export type SourceDetail = Schemas["SourceDetail"];
 export type FileProblem = Schemas["Problem"];

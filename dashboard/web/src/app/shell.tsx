@@ -3,7 +3,7 @@ import type { ComponentType } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { count } from "../data/format";
 import { stale, summary } from "../data/live";
-import { lost, session, state } from "../data/session";
+import { ending, lost, session, state } from "../data/session";
 import { isNav, routes, type NavRoute } from "../routes";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icons";
@@ -162,6 +162,7 @@ function Fenced() {
 }
 
 async function logout(): Promise<void> {
+  ending(); // nothing is read any more that the server would have to refuse
   await fetch("/api/v1/logout", { method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json" }, body: "{}" }).catch(() => undefined);
   lost("login");
 }

@@ -37,13 +37,17 @@ export const onChange = (listener: Listener) => stream.on(listener);
 export const isReset = (changes: readonly Change[]) => changes.some((change) => change.reset);
 
 let again: ReturnType<typeof setTimeout> | undefined;
+/** reading ends with the session that it is for. */
+let reading = new AbortController();
 const readSummary: () => void = throttle(async () => {
   if (state.value !== "in") return;
+  const { signal } = reading;
   try {
-    const read = await data(client.GET("/api/v1/summary", {}));
+    const read = await data(client.GET("/api/v1/summary", { signal }));
     setServerTime(read.now);
     summary.value = read;
   } catch {
+    if (signal.aborted) return;
     // What is shown stays, and the banner says how old it is.
     clearTimeout(again);
     again = setTimeout(readSummary, RETRY);
@@ -57,9 +61,12 @@ export function startLive(): void {
     const loggedIn = state.value === "in" && session.value !== null;
     if (!loggedIn) {
       stream.stop();
+      reading.abort();
+      clearTimeout(again);
       summary.value = null;
       return;
     }
+    reading = new AbortController();
     stream.start();
     readSummary();
   });

@@ -13,6 +13,12 @@ export function begin(of: Session): void {
   state.value = "in";
 }
 
+/** ending notes that the person logs out: nothing is shown or read until it is known how that went. */
+export function ending(): void {
+  session.value = null;
+  state.value = "unknown";
+}
+
 /** lost notes that the server does not know the person, or no longer. */
 export function lost(reason: "login" | "forbidden"): void {
   session.value = null;

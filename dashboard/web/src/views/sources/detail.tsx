@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { client, data } from "../../api/client";
-import type { Action, Commit, Row, SourceDetail } from "../../api/types";
+import type { Action, AppliedCommit, Row, SourceDetail } from "../../api/types";
 import { to, type RouteProps } from "../../app/router";
 import { absolute, count, plural, shortHash } from "../../data/format";
 import { useResource } from "../../data/resource";
@@ -10,7 +10,7 @@ import { Age } from "../../ui/age";
 import { Icon, Shape } from "../../ui/icons";
 import { Failed, Loading, Outdated } from "../../ui/messages";
 import { signOf, State } from "../../ui/state";
-import { byRevision, filesOf, shownOf, type File } from "./source";
+import { byConsequence, byRevision, changedBy, filesOf, inventoryShown, inventoryStates, plannedOf, shownOf, type File } from "./source";
 import "../shared/shared.css";
 import "./sources.css";
 
@@ -50,8 +50,11 @@ function Body({ source: s }: { source: SourceDetail }) {
       <div class="source-intro">
         {s.message ? <p class="source-message">{s.message}</p> : null}
         <p class="source-facts"><span class="mono overflow-any">{s.url}</span><span>{s.ref}{s.path ? <span class="dim"> in {s.path}</span> : null}</span>
+          {s.verify ? <span>{s.verify === "HEAD" ? "Commits" : s.verify === "Tag" ? "Tags" : "Commits and tags"} have to be signed</span> : null}
           <a href={`/?source=${encodeURIComponent(`${s.namespace}/${s.name}`)}`}>{plural(s.miniClusters, "MiniCluster")}</a></p>
       </div>
+      {s.attempted && s.attempted.hash !== s.planned?.commit.hash ? <Attempted source={s} commit={s.attempted} /> : null}
+      {s.planned ? <Planned source={s} planned={s.planned} /> : null}
       {s.pruneBlocked || s.prune.length ? (
         <section class="blocked">
           <h2><Shape name="waiting" /> Would be deleted, and waits for approval</h2>
@@ -67,22 +70,84 @@ function Body({ source: s }: { source: SourceDetail }) {
         </section>
       ) : null}
       {s.problemList.length ? <Problems source={s} /> : null}
+      <Inventory source={s} />
       <Revisions source={s} />
     </>
   );
 }
 
+/** Attempted is the commit that was read last and is not the one that is applied. */
+function Attempted({ source: s, commit }: { source: SourceDetail; commit: AppliedCommit }) {
+  return (
+    <section class="attempted">
+      <h2>Read last{s.dryRun ? "" : ", and not applied"}</h2>
+      <CommitLine commit={commit} />
+    </section>
+  );
+}
+
+/** Planned is what a dry run has found: nothing of it was done. */
+function Planned({ source: s, planned }: { source: SourceDetail; planned: NonNullable<SourceDetail["planned"]> }) {
+  const all = useSignal(false);
+  const changes = byConsequence(planned.changes);
+  const shown = all.value ? changes : changes.slice(0, FEW);
+  return (
+    <section>
+      <h2>Dry run <span class="dim num">{planned.total ? `${plural(planned.total, "object")} would change` : "nothing would change"}</span></h2>
+      <CommitLine commit={planned.commit} />
+      {changes.length ? (
+        <table class="table planned">
+          <thead><tr><th>What would be done</th><th>Object</th><th>File</th></tr></thead>
+          <tbody>{shown.map((c) => (
+            <tr key={`${c.action} ${c.object}`}>
+              <td><State {...plannedOf(c)} />{c.needsApproval ? <div class="dim">after approval</div> : null}</td>
+              <td><Name object={c.object} namespace={s.namespace} known={c.action !== "Create"} />{c.message ? <div class="dim overflow-any">{c.message}</div> : null}</td>
+              <td class="mono dim overflow-any">{c.path}</td>
+            </tr>
+          ))}</tbody>
+        </table>
+      ) : null}
+      {changes.length > FEW ? <button type="button" class="plain more-names" aria-expanded={all.value} onClick={() => (all.value = !all.value)}>{all.value ? "Show fewer" : `Show ${count(changes.length - FEW)} more`}</button> : null}
+      {planned.total > changes.length ? <p class="dim">{count(planned.total - changes.length)} more are not listed.</p> : null}
+    </section>
+  );
+}
+
+/** Inventory is how many objects the source has in each state, and those that are not as Git declares them. */
+function Inventory({ source: s }: { source: SourceDetail }) {
+  if (s.inventory.length === 0) return null;
+  const { counts, rest } = inventoryStates(s.inventory);
+  return (
+    <section>
+      <h2>Objects <span class="dim num">{count(s.objects)}</span></h2>
+      <p class="inventory-counts">{[...counts].map(([state, n]) => { const { state: sign, word } = inventoryShown(state); return <span key={state}><State state={sign} word={`${count(n)} ${word.toLowerCase()}`} /></span>; })}
+        {s.objects > s.inventory.length ? <span class="dim">{count(s.objects - s.inventory.length)} more are not listed</span> : null}</p>
+      {rest.length ? (
+        <ul class="inventory">{rest.slice(0, MANY).map((o) => (
+          <li key={o.object}><State {...inventoryShown(o.state)} /><Name object={o.object} namespace={s.namespace} known /><span class="mono dim overflow-any">{o.path}</span></li>
+        ))}</ul>
+      ) : null}
+      {rest.length > MANY ? <p class="dim">{count(rest.length - MANY)} more are not listed.</p> : null}
+    </section>
+  );
+}
+
 const FEW = 12;
+const MANY = 100;
+
+/** Name of an object, KIND/NAME. A MiniCluster that is there is a link. */
+function Name({ object, namespace, known }: { object: string; namespace: string; known: boolean }) {
+  const [kind = "", name = ""] = object.split("/");
+  if (kind === "FleetMiniCluster") return known ? <a class="overflow-any" href={to("miniclusters", namespace, name)}>{name}</a> : <b class="overflow-any">{name}</b>;
+  return <span class="overflow-any">{name} <span class="dim">{kind}</span></span>;
+}
 
 /** Names of objects, KIND/NAME. MiniClusters are links. */
 function Names({ names, namespace }: { names: readonly string[]; namespace: string }) {
   const all = useSignal(false);
   return (
     <>
-      <ul class="names">{(all.value ? names : names.slice(0, FEW)).map((each) => {
-        const [kind = "", name = ""] = each.split("/");
-        return <li key={each}>{kind === "FleetMiniCluster" ? <a href={to("miniclusters", namespace, name)}>{name}</a> : <>{name} <span class="dim">{kind}</span></>}</li>;
-      })}</ul>
+      <ul class="names">{(all.value ? names : names.slice(0, FEW)).map((each) => <li key={each}><Name object={each} namespace={namespace} known /></li>)}</ul>
       {names.length > FEW ? <button type="button" class="plain more-names" aria-expanded={all.value} onClick={() => (all.value = !all.value)}>{all.value ? "Show fewer" : `Show ${count(names.length - FEW)} more`}</button> : null}
     </>
   );
@@ -137,13 +202,24 @@ function Revisions({ source: s }: { source: SourceDetail }) {
   );
 }
 
-function RevisionOf({ commit, applied, rows }: { commit: Commit; applied: boolean; rows: readonly Row[] }) {
+/** CommitLine is a commit with its subject, its author, and by whose key it is signed. */
+function CommitLine({ commit, applied = false }: { commit: AppliedCommit; applied?: boolean }) {
+  return (
+    <>
+      <p class="revision-line"><span class="mono" title={commit.hash ?? commit.revision}>{shortHash(commit.hash || commit.revision)}</span><b class="revision-subject" title={commit.subject}>{commit.subject ?? commit.revision}</b>{applied ? <State state="Synced" word="Applied" /> : null}</p>
+      <p class="dim revision-about">{commit.author || commit.time ? <span>{commit.author ? <span class="overflow-any">{commit.author}</span> : null}{commit.time ? <span title={absolute.format(new Date(commit.time))}>{commit.author ? ", " : ""}<Age since={commit.time} /> ago</span> : null}</span> : null}
+        {commit.signedBy.length ? <span class="overflow-any" title={commit.signedBy.join("\n")}>signed by <span class="mono">{commit.signedBy.join(", ")}</span></span> : null}</p>
+    </>
+  );
+}
+
+function RevisionOf({ commit, applied, rows }: { commit: AppliedCommit; applied: boolean; rows: readonly Row[] }) {
   return (
     <li class={`revision ${applied ? "applied" : ""}`}>
       <span class="revision-mark" aria-hidden="true" />
       <div class="revision-what">
-        <p class="revision-line"><span class="mono" title={commit.hash ?? commit.revision}>{shortHash(commit.hash || commit.revision)}</span><b class="revision-subject" title={commit.subject}>{commit.subject ?? commit.revision}</b>{applied ? <State state="Synced" word="Applied" /> : null}</p>
-        <p class="dim">{commit.author ? <span class="overflow-any">{commit.author}</span> : null}{commit.time ? <span title={absolute.format(new Date(commit.time))}>{commit.author ? ", " : ""}<Age since={commit.time} /> ago</span> : null}</p>
+        <CommitLine commit={commit} applied={applied} />
+        {changedBy(commit) ? <p class="dim" title={commit.changed.join("\n")}>{changedBy(commit)}{commit.applied ? <>, applied <span title={absolute.format(new Date(commit.applied))}><Age since={commit.applied} /> ago</span></> : null}</p> : null}
         <Chips rows={rows} />
       </div>
     </li>
