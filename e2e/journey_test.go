@@ -43,7 +43,7 @@ var _ = Describe("From git push to runs", func() {
 		Expect(w.kubectl("get", "gs")).To(MatchRegexp(`world-\d+ +True +m[a-z]+@[0-9a-f]{7} +2 `))
 		Expect(w.kubectl("get", "mcl")).To(MatchRegexp(`alpine +True +v1\.\d+\.\d+\S* +2 +\d+\S*/96 `))
 		Eventually(func() string { return w.kubectl("describe", "fmc", "lammps") }).Should(And(
-			ContainSubstring("Placed"), ContainSubstring("RunStarted"), ContainSubstring("RunSucceeded")))
+			ContainSubstring("Running Time"), ContainSubstring("RunSucceeded")))
 	})
 
 	It("puts the CURVE key into Secrets only, and the same one on every member", func(ctx SpecContext) {

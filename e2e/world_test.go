@@ -256,7 +256,7 @@ func (w *world) jobsDeleted() int {
 // requests are the answered requests in a cluster's audit log.
 func requests(cluster string) []lab.AuditEvent {
 	GinkgoHelper()
-	events, err := lab.ReadAudit(fleet.Cluster(cluster).AuditLog())
+	events, err := audits[cluster].Read()
 	Expect(err).NotTo(HaveOccurred())
 	return events
 }

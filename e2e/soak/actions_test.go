@@ -92,75 +92,54 @@ func pause(milliseconds int) { time.Sleep(time.Duration(milliseconds) * time.Mil
 
 // killHub kills what runs of MiniFleet, and starts it again a moment later.
 func killHub(ctx context.Context, f *fleet, s step) error {
-	f.killHubs()
+	f.killHubs(s.shard)
 	pause(s.n)
 	return f.superviseHub(ctx)
 }
 
 // pauseHub keeps it from doing anything for a moment.
 func pauseHub(_ context.Context, f *fleet, s step) error {
-	all := f.running()
-	var errs []error
-	for _, p := range all {
-		errs = append(errs, p.Pause())
-	}
+	all := f.running(s.shard)
+	err := each(all, (*minifleet).Pause)
 	pause(s.n)
-	for _, p := range all {
-		errs = append(errs, p.Resume())
-	}
-	return errors.Join(errs...)
+	return errors.Join(err, each(all, (*minifleet).Resume))
 }
 
 // eachHub does something with all that run.
 func eachHub(do func(*minifleet) error) func(context.Context, *fleet, step) error {
-	return func(_ context.Context, f *fleet, _ step) error {
-		var errs []error
-		for _, p := range f.running() {
-			errs = append(errs, do(p))
-		}
-		return errors.Join(errs...)
-	}
+	return func(_ context.Context, f *fleet, s step) error { return each(f.running(s.shard), do) }
 }
 
 // succeedHub starts another beside it, which waits for the lease, and kills the first.
 func succeedHub(ctx context.Context, f *fleet, s step) error {
-	all := f.running()
-	err := f.startHub(true)
+	all := f.running(s.shard)
+	_, err := f.startHubs(s.shard, true)
 	pause(s.n)
-	for _, p := range all {
-		err = errors.Join(err, p.Kill())
-	}
-	return errors.Join(err, f.freeLease(ctx))
+	return errors.Join(err, each(all, (*minifleet).Kill), f.freeLeases(ctx, s.shard))
 }
 
 // deposeHub pauses it until another one leads, and lets it go on: it learns only then that it has lost the
 // lease, and may still be in the middle of something.
 func deposeHub(ctx context.Context, f *fleet, s step) error {
-	all := f.running()
-	var errs []error
-	for _, p := range all {
-		errs = append(errs, p.Pause())
-	}
-	errs = append(errs, f.startHub(true), f.freeLease(ctx))
+	all := f.running(s.shard)
+	paused := each(all, (*minifleet).Pause)
+	_, err := f.startHubs(s.shard, true)
+	err = errors.Join(paused, err, f.freeLeases(ctx, s.shard))
 	pause(s.n)
-	for _, p := range all {
-		errs = append(errs, p.Resume())
-	}
-	return errors.Join(errs...)
+	return errors.Join(err, each(all, (*minifleet).Resume))
 }
 
 // secondHub lets two of them act at once for a while, without any election.
 func secondHub(_ context.Context, f *fleet, s step) error {
-	err := f.startHub(false)
-	second := f.hubs[len(f.hubs)-1]
+	second, err := f.startHubs(s.shard, false)
 	pause(s.n)
-	return errors.Join(err, second.Kill())
+	return errors.Join(err, each(second, (*minifleet).Kill))
 }
 
 // killRival kills those that take no notice of others.
-func killRival(_ context.Context, f *fleet, _ step) error {
+func killRival(_ context.Context, f *fleet, s step) error {
 	var errs []error
-	for _, p := range f.running() {
+	for _, p := range f.running(s.shard) {
 		if p.rival {
 			errs = append(errs, p.Kill())
 		}
@@ -170,17 +149,12 @@ func killRival(_ context.Context, f *fleet, _ step) error {
 
 // cutHub cuts it off from the hub, and not from the members, until another one leads. What it knows is old.
 func cutHub(ctx context.Context, f *fleet, s step) error {
-	all := f.running()
-	var errs []error
-	for _, p := range all {
-		errs = append(errs, p.proxy.SetMode(lab.Hang))
-	}
-	errs = append(errs, f.startHub(true), f.freeLease(ctx))
+	all := f.running(s.shard)
+	cut := each(all, func(p *minifleet) error { return p.proxy.SetMode(lab.Hang) })
+	_, err := f.startHubs(s.shard, true)
+	err = errors.Join(cut, err, f.freeLeases(ctx, s.shard))
 	pause(s.n)
-	for _, p := range all {
-		errs = append(errs, p.proxy.SetMode(f.hubMode))
-	}
-	return errors.Join(errs...)
+	return errors.Join(err, each(all, func(p *minifleet) error { return p.proxy.SetMode(f.hubMode[p.shard]) }))
 }
 
 var modes = map[string]lab.ProxyMode{
@@ -197,14 +171,15 @@ var troubles = map[string]lab.Trouble{
 
 func breakCluster(_ context.Context, f *fleet, s step) error {
 	if trouble, ok := troubles[s.arg]; ok {
-		f.setTrouble(s.on, trouble)
-		if s.arg == "rival" {
-			return f.startHub(false) // beside the others, who learn of what it does with delay
+		f.setTrouble(s.on, s.shard, trouble)
+		if s.arg != "rival" {
+			return nil
 		}
-		return nil
+		_, err := f.startHubs(s.shard, false) // beside the others, who learn of what it does with delay
+		return err
 	}
 	if s.arg != "kill" {
-		return f.setMode(s.on, modes[s.arg])
+		return f.setMode(s.on, s.shard, modes[s.arg])
 	}
 	f.starting.Wait()
 	f.down[s.on] = true
@@ -236,7 +211,7 @@ func zoneLabels(s step) any {
 
 func create(ctx context.Context, f *fleet, s step) error {
 	has := func(trait string) bool { return slices.Contains(strings.Split(s.arg, ","), trait) }
-	obj := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: s.name}}
+	obj := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: s.name, Labels: labelled(s.shard)}}
 	obj.Spec.Placement = &v1alpha1.PlacementSpec{}
 	if has(traitOne) {
 		obj.Spec.Placement.NumberOfClusters = ptr.To[int32](1)
@@ -338,7 +313,7 @@ func limitHistory(ctx context.Context, f *fleet, s step) error {
 }
 
 func deleteJob(ctx context.Context, f *fleet, s step) error {
-	if s.name == taken && s.on == memberNames[0] {
+	if taken[s.name] == s.on {
 		return errNothing // it is the stranger's, who does not
 	}
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: s.name}}
@@ -430,7 +405,7 @@ func endPods(ctx context.Context, f *fleet, s step) error {
 // endAllPods lets all pods that there are end as they would later.
 func (f *fleet) endAllPods(ctx context.Context) {
 	body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"0"}}}`, lab.AskSeconds)
-	for _, member := range memberNames {
+	for _, member := range membersOf(f.shards) {
 		var list corev1.PodList
 		if f.clients[member].List(ctx, &list, client.InNamespace(f.namespace), client.HasLabels{v1alpha1.LabelOwner}) != nil {
 			continue // it takes longer then, and no harm is done

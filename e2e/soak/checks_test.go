@@ -157,6 +157,16 @@ func (s *story) wrote(at int, verb, resource, uid, body string) *story {
 	return s
 }
 
+// asks says that a controller, which bears a name, has sent a request about an object of a resource to a cluster.
+func (s *story) asks(agent, cluster, verb, resource, name string) *story {
+	s.shards = divided
+	e := s.wrote(1, verb, resource, "", "{}").writes[len(s.writes)-1].event
+	s.writes = s.writes[:len(s.writes)-1]
+	e.UserAgent, e.Object.Name, e.User.Username, e.Response.Code = agent, name, hubUser, 403
+	s.read(cluster, []lab.AuditEvent{e})
+	return s
+}
+
 // deleted says that MiniFleet deleted the first Job at 4.
 func (s *story) deleted() *story {
 	return s.wrote(4, "delete", "jobs", "uid-0", `{"preconditions":{"uid":"uid-0"}}`)
@@ -218,6 +228,8 @@ func TestInvariants(t *testing.T) {
 		"repeated by an heir":          {newStory().wanted(1).heir(4).ran("run-1", "alpine", 2, 3).ran("run-2", "basalt", 6, 7, ofHeir), "D3 D5"},
 		"live beside an heir":          {newStory().wanted(1).heir(4).ran("run-1", "alpine", 2, 9).ran("run-2", "basalt", 6, 7, ofHeir), "D2 D3"},
 		"repeated once it is emptied":  {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunSucceeded)).wanted(4).edited().ran("run-1", "alpine", 2, 3).ran("run-2", "alpine", 6, 7), "D3 D5"},
+		"repeated, and forgotten":      {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunSucceeded)).wanted(4).edited().away(3, 5, true).ran("run-1", "alpine", 2, 3).ran("run-1", "alpine", 6, 7), ""},
+		"repeated under the same id":   {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunSucceeded)).wanted(4).edited().ran("run-1", "alpine", 2, 3).ran("run-1", "alpine", 6, 7), "D1 D3 D5"},
 		"deleted by an edit":           {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunReplaced)).edited().ran("run-1", "alpine", 2, 9).deleted(), "U1"},
 		"never wished":                 {newStory().wanted(1).ran("run-1", "alpine", 2, 3, ofAnother), "D3"},
 		"a late request":               {newStory().wanted(1).wanted(2, ledger(v1alpha1.RunReplaced)).ran("run-1", "alpine", 3, 4, unsuccessful).ran("run-2", "alpine", 5, 6), "D3"},
@@ -227,42 +239,51 @@ func TestInvariants(t *testing.T) {
 		"written afterwards": {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunRunning)).since(1).ran("run-1", "alpine", 2, 4), "D4"},
 		"nobody knows when":  {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunRunning)).ran("run-1", "alpine", 2, 4), ""},
 
-		"deleted live":                 {newStory().wanted(1).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
-		"deleted after it has ended":   {newStory().wanted(1).ran("run-1", "alpine", 2, 3).deleted(), ""},
-		"deleted with its owner":       {newStory().wanted(1).wanted(3, removed).ran("run-1", "alpine", 2, 9).deleted(), ""},
-		"deleted before its owner":     {newStory().wanted(1).wanted(5, removed).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
-		"replaced":                     {newStory().wanted(1).wanted(3, replacing, changed, ledger(v1alpha1.RunStopping)).ran("run-1", "alpine", 2, 9).deleted(), ""},
-		"replaced unasked":             {newStory().wanted(1).wanted(3, changed, ledger(v1alpha1.RunStopping)).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
-		"replaced without a change":    {newStory().wanted(1).wanted(3, replacing, ledger(v1alpha1.RunStopping)).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
-		"replaced before it is said":   {newStory().wanted(1).wanted(3, replacing, changed).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
-		"replaced, and cut off":        {newStory().wanted(1).wanted(2, replacing, changed).writing(3, replacing, changed, ledger(v1alpha1.RunStopping)).ran("run-1", "alpine", 2, 9).deleted(), ""},
-		"cancelled":                    {newStory().wanted(1).wanted(3, cancelling, ledger(v1alpha1.RunStopping), cancelledLine).ran("run-1", "alpine", 2, 9).deleted(), ""},
-		"cancelled unasked":            {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunStopping), cancelledLine).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
-		"suspended":                    {newStory().wanted(1).wanted(3, suspended).ran("run-1", "alpine", 2, 9).wrote(4, "patch", "jobs", "uid-0", suspend), ""},
-		"suspended unasked":            {newStory().wanted(1).ran("run-1", "alpine", 2, 9).wrote(4, "patch", "jobs", "uid-0", suspend), "U1"},
-		"resized":                      {newStory().wanted(1).ran("run-1", "alpine", 2, 9).wrote(4, "patch", "jobs", "uid-0", size), ""},
-		"drained":                      {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunStopping), drainedLine).drained(2, 9).ran("run-1", "alpine", 2, 9).deleted(), ""},
-		"drained before it began":      {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunStopping), drainedLine).drained(0, 1).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
-		"drained, and not written":     {newStory().wanted(1).drained(2, 9).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
-		"made up for a drain":          {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunReplaced), drainedLine).ran("run-1", "alpine", 2, 3).ran("run-2", "alpine", 5, 6), ""},
-		"made up for twice":            {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunReplaced), drainedLine).ran("run-1", "alpine", 2, 3).ran("run-2", "alpine", 5, 6, unsuccessful).ran("run-3", "alpine", 7, 8), "D3"},
-		"withdrawn":                    {newStory().wanted(1).wanted(30, patient, ledger(v1alpha1.RunStopping), moved(v1alpha1.StopNotStarted)).ran("run-1", "alpine", 2, 40, withPods(1)).ran("run-2", "basalt", 50, 60), ""},
-		"withdrawn unasked":            {newStory().wanted(1).wanted(30, ledger(v1alpha1.RunStopping), moved(v1alpha1.StopNotStarted)).ran("run-1", "alpine", 2, 40), "U5"},
-		"withdrawn, and it runs":       {newStory().wanted(1).wanted(30, patient, ledger(v1alpha1.RunStopping), moved(v1alpha1.StopNotStarted)).ran("run-1", "alpine", 2, 40, withPods(2)), "U5"},
-		"lost with its nodes":          {newStory().wanted(1).wanted(30, failingOver, ledger(v1alpha1.RunStopping), moved(v1alpha1.StopLost)).ran("run-1", "alpine", 2, 40, withPods(0)), ""},
-		"lost, and it runs":            {newStory().wanted(1).wanted(30, failingOver, ledger(v1alpha1.RunStopping), moved(v1alpha1.StopLost)).ran("run-1", "alpine", 2, 40, withPods(1)), "U5"},
-		"made up for unasked":          {newStory().wanted(1).wanted(30, ledger(v1alpha1.RunReplaced), moved(v1alpha1.StopLost)).ran("run-1", "alpine", 2, 20).ran("run-2", "basalt", 50, 60), "U5"},
-		"given up, and away":           {newStory().wanted(1).wanted(30, ledger(v1alpha1.RunReplaced), moved(v1alpha1.StopDeclaredGone)).away(20, 80, false).ran("run-1", "alpine", 2, 90).ran("run-2", "basalt", 50, 60), ""},
-		"given up under a live member": {newStory().wanted(1).wanted(30, ledger(v1alpha1.RunReplaced), moved(v1alpha1.StopDeclaredGone)).away(80, 90, false).ran("run-1", "alpine", 2, 25), "U5"},
-		"let go of, and live":          {newStory().wanted(1).away(20, 80, true).ran("run-1", "alpine", 2, 40), "U6"},
-		"let go of afterwards":         {newStory().wanted(1).away(60, 80, true).ran("run-1", "alpine", 2, 40), ""},
-		"called failed, and it is not": {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 9), "U2"},
-		"called succeeded, but failed": {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunSucceeded)).ran("run-1", "alpine", 2, 3, unsuccessful), "U2"},
-		"called failed, but succeeded": {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 3), "U2"},
-		"succeeded, and then deleted":  {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 3, removedAt(4)), ""},
-		"called what it is":            {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunSucceeded)).ran("run-1", "alpine", 2, 3), ""},
-		"scripts torn away":            {newStory().wanted(1).belongs("cm").ran("run-1", "alpine", 2, 9).wrote(4, "delete", "configmaps", "cm", "{}"), "U3"},
-		"scripts removed afterwards":   {newStory().wanted(1).belongs("cm").ran("run-1", "alpine", 2, 3).wrote(4, "delete", "configmaps", "cm", "{}"), ""},
+		"deleted live":                       {newStory().wanted(1).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
+		"deleted, and never released":        {newStory().wanted(1).ran("run-1", "alpine", 2, 9, unreleased).deleted(), ""},
+		"deleted after it has ended":         {newStory().wanted(1).ran("run-1", "alpine", 2, 3).deleted(), ""},
+		"deleted with its owner":             {newStory().wanted(1).wanted(3, removed).ran("run-1", "alpine", 2, 9).deleted(), ""},
+		"deleted before its owner":           {newStory().wanted(1).wanted(5, removed).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
+		"replaced":                           {newStory().wanted(1).wanted(3, replacing, changed, ledger(v1alpha1.RunStopping)).ran("run-1", "alpine", 2, 9).deleted(), ""},
+		"replaced unasked":                   {newStory().wanted(1).wanted(3, changed, ledger(v1alpha1.RunStopping)).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
+		"replaced without a change":          {newStory().wanted(1).wanted(3, replacing, ledger(v1alpha1.RunStopping)).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
+		"replaced before it is said":         {newStory().wanted(1).wanted(3, replacing, changed).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
+		"replaced, and cut off":              {newStory().wanted(1).wanted(2, replacing, changed).writing(3, replacing, changed, ledger(v1alpha1.RunStopping)).ran("run-1", "alpine", 2, 9).deleted(), ""},
+		"cancelled":                          {newStory().wanted(1).wanted(3, cancelling, ledger(v1alpha1.RunStopping), cancelledLine).ran("run-1", "alpine", 2, 9).deleted(), ""},
+		"cancelled unasked":                  {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunStopping), cancelledLine).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
+		"suspended":                          {newStory().wanted(1).wanted(3, suspended).ran("run-1", "alpine", 2, 9).wrote(4, "patch", "jobs", "uid-0", suspend), ""},
+		"suspended unasked":                  {newStory().wanted(1).ran("run-1", "alpine", 2, 9).wrote(4, "patch", "jobs", "uid-0", suspend), "U1"},
+		"resized":                            {newStory().wanted(1).ran("run-1", "alpine", 2, 9).wrote(4, "patch", "jobs", "uid-0", size), ""},
+		"drained":                            {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunStopping), drainedLine).drained(2, 9).ran("run-1", "alpine", 2, 9).deleted(), ""},
+		"drained before it began":            {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunStopping), drainedLine).drained(0, 1).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
+		"drained, and not written":           {newStory().wanted(1).drained(2, 9).ran("run-1", "alpine", 2, 9).deleted(), "U1"},
+		"made up for a drain":                {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunReplaced), drainedLine).ran("run-1", "alpine", 2, 3).ran("run-2", "alpine", 5, 6), ""},
+		"made up for twice":                  {newStory().wanted(1).wanted(3, ledger(v1alpha1.RunReplaced), drainedLine).ran("run-1", "alpine", 2, 3).ran("run-2", "alpine", 5, 6, unsuccessful).ran("run-3", "alpine", 7, 8), "D3"},
+		"withdrawn":                          {newStory().wanted(1).wanted(30, patient, ledger(v1alpha1.RunStopping), moved(v1alpha1.StopNotStarted)).ran("run-1", "alpine", 2, 40, withPods(1)).ran("run-2", "basalt", 50, 60), ""},
+		"withdrawn unasked":                  {newStory().wanted(1).wanted(30, ledger(v1alpha1.RunStopping), moved(v1alpha1.StopNotStarted)).ran("run-1", "alpine", 2, 40), "U5"},
+		"withdrawn, and it runs":             {newStory().wanted(1).wanted(30, patient, ledger(v1alpha1.RunStopping), moved(v1alpha1.StopNotStarted)).ran("run-1", "alpine", 2, 40, withPods(2)), "U5"},
+		"lost with its nodes":                {newStory().wanted(1).wanted(30, failingOver, ledger(v1alpha1.RunStopping), moved(v1alpha1.StopLost)).ran("run-1", "alpine", 2, 40, withPods(0)), ""},
+		"lost, and it runs":                  {newStory().wanted(1).wanted(30, failingOver, ledger(v1alpha1.RunStopping), moved(v1alpha1.StopLost)).ran("run-1", "alpine", 2, 40, withPods(1)), "U5"},
+		"made up for unasked":                {newStory().wanted(1).wanted(30, ledger(v1alpha1.RunReplaced), moved(v1alpha1.StopLost)).ran("run-1", "alpine", 2, 20).ran("run-2", "basalt", 50, 60), "U5"},
+		"given up, and away":                 {newStory().wanted(1).wanted(30, ledger(v1alpha1.RunReplaced), moved(v1alpha1.StopDeclaredGone)).away(20, 80, false).ran("run-1", "alpine", 2, 90).ran("run-2", "basalt", 50, 60), ""},
+		"given up under a live member":       {newStory().wanted(1).wanted(30, ledger(v1alpha1.RunReplaced), moved(v1alpha1.StopDeclaredGone)).away(80, 90, false).ran("run-1", "alpine", 2, 25), "U5"},
+		"let go of, and live":                {newStory().wanted(1).away(20, 80, true).ran("run-1", "alpine", 2, 40), "U6"},
+		"let go of afterwards":               {newStory().wanted(1).away(60, 80, true).ran("run-1", "alpine", 2, 40), ""},
+		"called failed, and it is not":       {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 9), "U2"},
+		"called succeeded, but failed":       {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunSucceeded)).ran("run-1", "alpine", 2, 3, unsuccessful), "U2"},
+		"called failed, but succeeded":       {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 3), "U2"},
+		"succeeded, and then deleted":        {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunFailed)).ran("run-1", "alpine", 2, 3, removedAt(4)), ""},
+		"called what it is":                  {newStory().wanted(1).wanted(5, ledger(v1alpha1.RunSucceeded)).ran("run-1", "alpine", 2, 3), ""},
+		"a shard reads a member":             {newStory().asks("minifleet/west", "cobalt", "list", "jobs", ""), ""},
+		"a shard reads another's member":     {newStory().asks("minifleet/west", "alpine", "list", "jobs", ""), "A1"},
+		"one without a shard reads a member": {newStory().asks("minifleet", "alpine", "list", "jobs", ""), "A1"},
+		"a shard changes its object":         {newStory().asks("minifleet/east", hubName, "update", "fleetminiclusters", "ant"), ""},
+		"a shard reads another's object":     {newStory().asks("minifleet/east", hubName, "get", "fleetminiclusters", "fox"), ""},
+		"a shard changes another's object":   {newStory().asks("minifleet/east", hubName, "update", "fleetminiclusters", "fox"), "A2"},
+		"a shard changes another's member":   {newStory().asks("minifleet/west", hubName, "patch", "memberclusters", "basalt"), "A2"},
+
+		"scripts torn away":          {newStory().wanted(1).belongs("cm").ran("run-1", "alpine", 2, 9).wrote(4, "delete", "configmaps", "cm", "{}"), "U3"},
+		"scripts removed afterwards": {newStory().wanted(1).belongs("cm").ran("run-1", "alpine", 2, 3).wrote(4, "delete", "configmaps", "cm", "{}"), ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -197,7 +197,7 @@ var directed = []schedule{
 		{do: "rebuild-hub", arg: oldHubStopped, wait: moment},
 		{do: "await", on: alpine, name: "ant", arg: running},
 		{do: "await", on: alpine, name: "bee", arg: succeeded},
-		{do: "empty-status", n: len(names), arg: podsEnd},
+		{do: "empty-status", n: len(undivided[0].names), arg: podsEnd},
 		{do: "await", on: alpine, name: "ant", arg: succeeded},
 		{do: "await", on: alpine, name: "bee", arg: succeeded},
 		{do: "expect", on: basalt, name: "ant", arg: "no job"},

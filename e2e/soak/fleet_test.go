@@ -28,7 +28,6 @@ import (
 
 const (
 	managerNamespace = "minifleet-system"
-	leaseName        = "controller.minifleet.dev"
 	// hubUser is who MiniFleet is in all audit logs. People are admin, and what the clusters do themselves is
 	// done by users of their own.
 	hubUser = "minifleet"
@@ -42,10 +41,11 @@ const (
 )
 
 // zones are the labels that members have before and after a schedule.
-var zones = map[string]string{"alpine": "red", "basalt": "blue"}
+var zones = map[string]string{"alpine": "red", "basalt": "blue", "cobalt": "red", "dolerite": "blue"}
 
 // fleet is a hub and its members, with MiniFleet behind proxies, and these in front of gateways.
 type fleet struct {
+	shards    []shard
 	dir       string
 	binary    string
 	namespace string // of the schedule
@@ -55,7 +55,7 @@ type fleet struct {
 	gateways  map[string]*lab.Gateway  // what is behind these
 	hubs      []*minifleet             // as often as it was started; which of them run varies
 	hubConfig []byte                   // its kubeconfig for the hub, without a proxy
-	hubMode   lab.ProxyMode            // of the hub's network
+	hubMode   map[string]lab.ProxyMode // of the hub's network, by shard
 	starting  sync.WaitGroup           // API servers that are about to be back
 	down      map[string]bool          // clusters whose API server was killed
 	failed    map[string]int           // how many requests a member's gateway had failed when it last began to
@@ -70,7 +70,8 @@ type minifleet struct {
 	*lab.Process
 	proxy   *lab.Proxy
 	gateway *lab.Gateway
-	rival   bool // it takes no notice of others
+	shard   string // its key
+	rival   bool   // it takes no notice of others
 }
 
 // stranger is an object on a member that is not MiniFleet's.
@@ -80,11 +81,12 @@ type stranger struct {
 }
 
 // newFleet starts everything. What it leaves on disk is removed, but for a test that failed.
-func newFleet(t *testing.T) *fleet {
+func newFleet(t *testing.T, shards []shard) *fleet {
 	t.Helper()
 	root, err := lab.RepositoryRoot()
 	check(t, err)
 	f := &fleet{
+		shards: shards, hubMode: map[string]lab.ProxyMode{},
 		binary: filepath.Join(root, "bin", "minifleet"), clients: map[string]client.Client{},
 		proxies: map[string]*lab.Proxy{}, gateways: map[string]*lab.Gateway{}, down: map[string]bool{}, abandoned: map[string]bool{}, failed: map[string]int{}, losses: newLosses(),
 	}
@@ -101,7 +103,7 @@ func newFleet(t *testing.T) *fleet {
 		_ = os.RemoveAll(f.dir)
 	})
 	specs := []lab.ClusterSpec{{Name: hubName, Controllers: true, AuditLevel: "RequestResponse"}}
-	for _, name := range memberNames {
+	for _, name := range membersOf(shards) {
 		specs = append(specs, lab.ClusterSpec{Name: name, PodSeconds: 1, AuditLevel: "RequestResponse", Nodes: []lab.Node{
 			nodeOf(name),
 		}})
@@ -110,7 +112,7 @@ func newFleet(t *testing.T) *fleet {
 	check(t, err)
 	t.Cleanup(func() { _ = f.lab.Kill() })
 	t.Cleanup(func() {
-		f.killHubs()
+		f.killHubs("")
 		for _, p := range f.hubs {
 			p.proxy.Close()
 			p.gateway.Close()
@@ -125,7 +127,8 @@ func newFleet(t *testing.T) *fleet {
 	}
 	check(t, f.lab.Cluster(hubName).ApplyCRDs(t.Context(), filepath.Join(root, "config", "crd", "bases")))
 	f.populate(t)
-	check(t, f.startHub(true))
+	_, err = f.startHubs("", true)
+	check(t, err)
 	await(t, "members to be connected", time.Minute, func() []string { return f.unconnected(t.Context()) })
 	return f
 }
@@ -196,12 +199,12 @@ func (f *fleet) populate(t *testing.T) {
 	f.hubConfig, err = f.lab.Cluster(hubName).KubeconfigFor(hubUser, "system:masters")
 	check(t, err)
 	check(t, hub.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}}))
-	for _, name := range memberNames {
+	for _, name := range membersOf(f.shards) {
 		check(t, hub.Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: name},
 			Data:       map[string][]byte{v1alpha1.KubeconfigKey: f.kubeconfig(t, name)},
 		}))
-		check(t, hub.Create(ctx, memberCluster(name)))
+		check(t, hub.Create(ctx, f.memberCluster(name)))
 	}
 }
 
@@ -224,29 +227,40 @@ func (f *fleet) enter(t *testing.T, namespace string) {
 // another fleet, and one under a name that a FleetMiniCluster has.
 func (f *fleet) settleStrangers(t *testing.T) {
 	t.Helper()
-	foreign := metav1.ObjectMeta{
-		Namespace: f.namespace, Name: "theirs",
-		Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelOwner: names[0], v1alpha1.LabelRun: "0123456789"},
-		Annotations: map[string]string{
-			v1alpha1.AnnotationFleetID: "another-hub", v1alpha1.AnnotationOwner: f.namespace + "/" + names[0], v1alpha1.AnnotationOwnerUID: "another",
-		},
-	}
 	job := func(m metav1.ObjectMeta) client.Object {
 		j := &batchv1.Job{ObjectMeta: *m.DeepCopy(), Spec: batchv1.JobSpec{Suspend: ptr.To(true)}}
 		j.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "x", Image: "example.org/x"}}}
 		return j
 	}
-	for _, member := range memberNames {
-		for _, obj := range []client.Object{
-			job(foreign),
-			&corev1.ConfigMap{ObjectMeta: *foreign.DeepCopy()},
-			&corev1.Secret{ObjectMeta: *foreign.DeepCopy()},
-			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "unmarked"}},
-		} {
-			f.createStranger(t, member, obj)
+	for _, s := range f.shards {
+		foreign := f.foreign(s.names[0])
+		for _, member := range s.members {
+			for _, obj := range []client.Object{
+				job(foreign),
+				&corev1.ConfigMap{ObjectMeta: *foreign.DeepCopy()},
+				&corev1.Secret{ObjectMeta: *foreign.DeepCopy()},
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "unmarked"}},
+			} {
+				f.createStranger(t, member, obj)
+			}
+		}
+		for _, name := range s.names {
+			if member := taken[name]; member != "" {
+				f.createStranger(t, member, job(metav1.ObjectMeta{Namespace: f.namespace, Name: name}))
+			}
 		}
 	}
-	f.createStranger(t, memberNames[0], job(metav1.ObjectMeta{Namespace: f.namespace, Name: taken}))
+}
+
+// foreign are the marks of what another fleet has for a FleetMiniCluster of that name.
+func (f *fleet) foreign(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: f.namespace, Name: "theirs",
+		Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelOwner: name, v1alpha1.LabelRun: "0123456789"},
+		Annotations: map[string]string{
+			v1alpha1.AnnotationFleetID: "another-hub", v1alpha1.AnnotationOwner: f.namespace + "/" + name, v1alpha1.AnnotationOwnerUID: "another",
+		},
+	}
 }
 
 func (f *fleet) createStranger(t *testing.T, member string, obj client.Object) {
@@ -255,82 +269,106 @@ func (f *fleet) createStranger(t *testing.T, member string, obj client.Object) {
 	f.strangers = append(f.strangers, stranger{member, obj})
 }
 
-// startHub starts one more MiniFleet beside those that run. Without an election it takes no notice of them.
-func (f *fleet) startHub(election bool) error {
+// startHubs starts one more MiniFleet for a shard, or for each, beside those that run. Without an election it takes no notice
+// of them.
+func (f *fleet) startHubs(shard string, election bool) ([]*minifleet, error) {
+	var started []*minifleet
+	for _, key := range keysOf(f.shards, shard) {
+		p, err := f.startHub(key, election)
+		if err != nil {
+			return started, err
+		}
+		started = append(started, p)
+	}
+	return started, nil
+}
+
+func (f *fleet) startHub(shard string, election bool) (*minifleet, error) {
 	proxy, gateway, err := wayTo(f.hubConfig)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	name := fmt.Sprintf("minifleet-%d", len(f.hubs)+1)
+	name := suffixed(fmt.Sprintf("minifleet-%d", len(f.hubs)+1), shard)
 	config := filepath.Join(f.dir, name+".kubeconfig")
 	kubeconfig, err := gateway.Kubeconfig(proxy.Address())
 	if err == nil {
-		err = errors.Join(os.WriteFile(config, kubeconfig, 0o600), proxy.SetMode(f.hubMode))
+		err = errors.Join(os.WriteFile(config, kubeconfig, 0o600), proxy.SetMode(f.hubMode[shard]))
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p := &lab.Process{
 		Name: name, Path: f.binary,
-		Args: []string{"controller", "--kubeconfig", config, "--namespace", managerNamespace, fmt.Sprintf("--leader-elect=%t", election),
+		Args: []string{"controller", "--shard", shard, "--kubeconfig", config, "--namespace", managerNamespace, fmt.Sprintf("--leader-elect=%t", election),
 			"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--log-level", "debug",
 			"--git-allowed-cidrs", "127.0.0.0/8,::1/128"},
 		PidsDir: filepath.Join(f.dir, "pids"), LogsDir: filepath.Join(f.dir, "logs"),
 	}
-	f.hubs = append(f.hubs, &minifleet{p, proxy, gateway, !election})
-	return p.Start()
+	m := &minifleet{p, proxy, gateway, shard, !election}
+	f.hubs = append(f.hubs, m)
+	return m, p.Start()
 }
 
-// running are the MiniFleets that run, the oldest first.
-func (f *fleet) running() []*minifleet {
-	return slices.DeleteFunc(slices.Clone(f.hubs), func(p *minifleet) bool { return !p.Running() })
+// running are the MiniFleets of a shard, or of all, that run, the oldest first.
+func (f *fleet) running(shard string) []*minifleet {
+	keys := keysOf(f.shards, shard)
+	return slices.DeleteFunc(slices.Clone(f.hubs), func(p *minifleet) bool { return !p.Running() || !slices.Contains(keys, p.shard) })
 }
 
-// setMode makes the network to a cluster good or bad.
-func (f *fleet) setMode(cluster string, mode lab.ProxyMode) error {
+// setMode makes the network to a cluster good or bad: that to the hub for a shard, or for all.
+func (f *fleet) setMode(cluster, shard string, mode lab.ProxyMode) error {
 	if cluster != hubName {
 		return f.proxies[cluster].SetMode(mode)
 	}
-	f.hubMode = mode
-	var errs []error
-	for _, p := range f.running() {
-		errs = append(errs, p.proxy.SetMode(mode))
+	for _, key := range keysOf(f.shards, shard) {
+		f.hubMode[key] = mode
 	}
-	return errors.Join(errs...)
+	return each(f.running(shard), func(p *minifleet) error { return p.proxy.SetMode(mode) })
 }
 
-// setTrouble makes a gateway misbehave: a member's, or those of the MiniFleets that run now. Others that are
-// started later see the hub as it is.
-func (f *fleet) setTrouble(cluster string, trouble lab.Trouble) {
+// setTrouble makes a gateway misbehave: a member's, or those of the MiniFleets of a shard, or of all, that run now. Others that
+// are started later see the hub as it is.
+func (f *fleet) setTrouble(cluster, shard string, trouble lab.Trouble) {
 	if cluster != hubName {
 		f.failed[cluster] = f.gateways[cluster].Failed()
 		f.gateways[cluster].SetTrouble(trouble)
 		return
 	}
-	for _, p := range f.running() {
+	for _, p := range f.running(shard) {
 		p.gateway.SetTrouble(trouble)
 	}
 }
 
-func (f *fleet) killHubs() {
-	for _, p := range f.running() {
+func (f *fleet) killHubs(shard string) {
+	for _, p := range f.running(shard) {
 		_ = p.Kill()
 	}
 }
 
-// superviseHub does what a Deployment does: when none runs, another is started.
+// superviseHub does what a Deployment does: when none of a shard runs, another is started.
 func (f *fleet) superviseHub(ctx context.Context) error {
-	if len(f.running()) > 0 {
-		return nil
+	var errs []error
+	for _, s := range f.shards {
+		if len(f.running(s.key)) > 0 {
+			continue
+		}
+		errs = append(errs, f.freeLease(ctx, s.key))
+		_, err := f.startHub(s.key, true)
+		errs = append(errs, err)
 	}
-	return errors.Join(f.freeLease(ctx), f.startHub(true))
+	return errors.Join(errs...)
 }
 
-// freeLease takes the lease from its holder, which is dead or paused, so that no test waits until it expires.
-func (f *fleet) freeLease(ctx context.Context) error {
+// freeLeases takes the lease of a shard, or of each, from its holder, which is dead or paused, so that no test waits until it
+// expires.
+func (f *fleet) freeLeases(ctx context.Context, shard string) error {
+	return each(keysOf(f.shards, shard), func(key string) error { return f.freeLease(ctx, key) })
+}
+
+func (f *fleet) freeLease(ctx context.Context, shard string) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		var lease coordinationv1.Lease
-		if err := f.clients[hubName].Get(ctx, client.ObjectKey{Namespace: managerNamespace, Name: leaseName}, &lease); err != nil {
+		if err := f.clients[hubName].Get(ctx, client.ObjectKey{Namespace: managerNamespace, Name: v1alpha1.ControllerLease(shard)}, &lease); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 		lease.Spec.HolderIdentity = ptr.To("")
@@ -344,9 +382,9 @@ func (f *fleet) restore(ctx context.Context, cluster string) error {
 		f.down[cluster] = false
 		f.starting.Go(func() { _ = f.lab.Cluster(cluster).StartAPIServer(context.WithoutCancel(ctx)) })
 	}
-	f.setTrouble(cluster, lab.Trouble{})
-	err := f.setMode(cluster, lab.Forward)
-	for _, p := range f.running() {
+	f.setTrouble(cluster, "", lab.Trouble{})
+	err := f.setMode(cluster, "", lab.Forward)
+	for _, p := range f.running("") {
 		if cluster == hubName && p.rival {
 			err = errors.Join(err, p.Kill())
 		}
@@ -354,7 +392,7 @@ func (f *fleet) restore(ctx context.Context, cluster string) error {
 	return err
 }
 
-// heal undoes all faults, leaves one MiniFleet running, and gives it something to do on every member: once that
+// heal undoes all faults, leaves one MiniFleet of each shard running, and gives it something to do on every member: once that
 // is done, it is known to be at work again.
 func (f *fleet) heal(ctx context.Context) error {
 	var errs []error
@@ -362,25 +400,30 @@ func (f *fleet) heal(ctx context.Context) error {
 		errs = append(errs, f.restore(ctx, cluster))
 	}
 	f.starting.Wait()
-	for _, member := range memberNames {
+	for _, member := range membersOf(f.shards) {
 		errs = append(errs, client.IgnoreNotFound(free(ctx, f, step{on: member})))
 	}
 	errs = append(errs, f.reregister(ctx))
-	for name, zone := range zones {
-		errs = append(errs, f.restoreNode(ctx, name), client.IgnoreNotFound(f.label(ctx, name, zone)), client.IgnoreNotFound(f.drain(ctx, name, "false")))
+	for _, name := range membersOf(f.shards) {
+		errs = append(errs, f.restoreNode(ctx, name), client.IgnoreNotFound(f.label(ctx, name, zones[name])), client.IgnoreNotFound(f.drain(ctx, name, "false")))
 	}
-	if all := f.running(); len(all) > 1 {
-		for _, p := range all[1:] {
-			errs = append(errs, p.Kill())
-		}
-		errs = append(errs, f.freeLease(ctx))
+	for _, s := range f.shards {
+		errs = append(errs, f.healShard(ctx, s))
 	}
-	errs = append(errs, f.superviseHub(ctx), create(ctx, f, step{name: witness, arg: traitAll}))
 	return errors.Join(errs...)
 }
 
-// witness is the name of a FleetMiniCluster that is created last.
-const witness = "witness"
+func (f *fleet) healShard(ctx context.Context, s shard) error {
+	var errs []error
+	if all := f.running(s.key); len(all) > 1 {
+		for _, p := range all[1:] {
+			errs = append(errs, p.Kill())
+		}
+		errs = append(errs, f.freeLease(ctx, s.key))
+	}
+	errs = append(errs, f.superviseHub(ctx), create(ctx, f, step{name: s.witness(), arg: traitAll, shard: s.key}))
+	return errors.Join(errs...)
+}
 
 func (f *fleet) label(ctx context.Context, member, zone string) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"zone":%q}}}`, zone)
@@ -399,7 +442,7 @@ func (f *fleet) unconnected(ctx context.Context) []string {
 		return []string{err.Error()}
 	}
 	var out []string
-	if n := len(list.Items); n != len(memberNames) {
+	if n := len(list.Items); n != len(membersOf(f.shards)) {
 		out = append(out, fmt.Sprintf("%d members are registered", n))
 	}
 	for i := range list.Items {

@@ -40,6 +40,8 @@ type history struct {
 	certs   []string                // the CURVE certificates that were made
 	drains  map[string][]drain      // of members, by time
 	members map[string][]member     // as they were, by time
+	asked   []write                 // all requests of MiniFleet's, also those that were refused, without what was sent and answered
+	shards  []shard
 }
 
 // drain says whether a member was drained from a time on.
@@ -143,6 +145,7 @@ func (w write) about(resource string) bool {
 // readHistory reads the audit logs of all clusters.
 func (f *fleet) readHistory() (*history, error) {
 	h := newHistory()
+	h.shards = f.shards
 	for _, c := range f.lab.Clusters() {
 		events, err := lab.ReadAudit(c.AuditLog())
 		if err != nil {
@@ -218,6 +221,9 @@ func (h *history) read(cluster string, events []lab.AuditEvent) {
 	for i := range events {
 		e := &events[i]
 		h.readCut(e)
+		if e.User.Username == hubUser {
+			h.asked = append(h.asked, write{cluster, lab.AuditEvent{Verb: e.Verb, RequestURI: e.RequestURI, UserAgent: e.UserAgent, Received: e.Received, User: e.User, Object: e.Object, Response: e.Response}})
+		}
 		if e.Object == nil || e.Response.Code >= 300 || e.Object.Subresource == "token" {
 			continue
 		}

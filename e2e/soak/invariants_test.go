@@ -32,6 +32,8 @@ var invariants = []struct {
 	{"U3: nothing that a live Job needs is deleted", (*history).keepsSupport},
 	{"U5: a run leaves its member only as it was asked for", (*history).leavesAsAsked},
 	{"U6: nothing is live on a member that is let go of", (*history).clearedWhenLeft},
+	{"A1: a controller asks nothing of the members of another shard", (*history).asksItsOwn},
+	{"A2: a controller changes nothing of another shard on the hub", (*history).changesItsOwn},
 }
 
 // ours are the Jobs that MiniFleet made and let run, oldest first.
@@ -51,7 +53,7 @@ func (h *history) createdOnce() []string {
 		}
 	}
 	for run, jobs := range byRun {
-		if len(jobs) > 1 {
+		if jobs = h.remembered(jobs); len(jobs) > 1 {
 			out = append(out, fmt.Sprintf("run %s of %s has %d Jobs:\n%s", run, h.fleets[jobs[0].owner].name, len(jobs), list(jobs)))
 		}
 	}
@@ -102,6 +104,14 @@ func (h *history) neverTwice() []string {
 // registered, by which it was let go of with all that it remembers.
 func (h *history) forgotten(f *fmc, j *job, at time.Time) bool {
 	return f.lost && h.unregistered(j.member, j.created, at)
+}
+
+// remembered are those of some Jobs of one FleetMiniCluster, oldest first, that could be known when the latest was made.
+func (h *history) remembered(jobs []*job) []*job {
+	latest := jobs[len(jobs)-1]
+	return slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool {
+		return j != latest && h.forgotten(h.fleets[j.owner], j, latest.created)
+	})
 }
 
 // neverRepeats compares the Jobs that have succeeded with those that came after them. It goes by what the members' logs
@@ -161,6 +171,7 @@ func (h *history) asOftenAsAsked() []string {
 	var out []string
 	for k, jobs := range counts {
 		f := k.fleet
+		jobs = h.remembered(jobs)
 		entered, retries := f.asked(k.wish)
 		if most := entered*(1+retries) + h.movedRuns(f, k.wish, k.member); len(jobs) > most {
 			out = append(out, fmt.Sprintf("%s (%s) ran %d times for digest %s and token %q, which was wished %d times, with %d retries:\n%s\n%s",
@@ -384,7 +395,7 @@ func (h *history) reasonToStop() []string {
 			continue
 		}
 		j := h.jobs[w.uid()]
-		if j == nil || h.fleets[j.owner] == nil || j.over(w.event.Received) {
+		if j == nil || h.fleets[j.owner] == nil || j.over(w.event.Received) || !j.released { // which makes no pods
 			continue
 		}
 		f := h.fleets[j.owner]

@@ -33,7 +33,7 @@ func newLosses() losses {
 // lossKinds are what makes the hub forget, or members. `make soak` draws them beside the other kinds.
 var lossKinds = []kind{
 	{4, func(d *drawer) step {
-		return d.loss(step{do: "empty-status", n: 1 + d.r.IntN(len(names)), arg: d.pick(downtimes...)})
+		return d.loss(step{do: "empty-status", n: 1 + d.r.IntN(len(d.shard.names)), arg: d.pick(downtimes...)})
 	}},
 	{4, func(d *drawer) step { return step{do: "unmark-job", name: d.name(), on: d.member()} }},
 	{2, func(d *drawer) step { return d.loss(step{do: "rebuild-hub", arg: d.pick(rebuilds...)}) }},
@@ -108,7 +108,7 @@ func (d *drawer) recreateAway() step {
 // whileDown kills what runs of MiniFleet, does something, and starts it again.
 func whileDown(do func(context.Context, *fleet, step) error) func(context.Context, *fleet, step) error {
 	return func(ctx context.Context, f *fleet, s step) error {
-		f.killHubs()
+		f.killHubs(s.shard)
 		if err := f.remark(ctx); err != nil {
 			return errors.Join(err, f.superviseHub(ctx))
 		}
@@ -118,7 +118,7 @@ func whileDown(do func(context.Context, *fleet, step) error) func(context.Contex
 
 // emptyStatus empties the status of some FleetMiniClusters.
 func emptyStatus(ctx context.Context, f *fleet, s step) error {
-	all, err := f.fleetMiniClusters(ctx)
+	all, err := f.fleetMiniClusters(ctx, s.shard)
 	if err != nil {
 		return err
 	}
@@ -137,10 +137,10 @@ func emptyStatus(ctx context.Context, f *fleet, s step) error {
 	return errors.Join(errs...)
 }
 
-// fleetMiniClusters are those of the schedule, by name.
-func (f *fleet) fleetMiniClusters(ctx context.Context) ([]v1alpha1.FleetMiniCluster, error) {
+// fleetMiniClusters are those of the schedule, by name: of a shard, or of all.
+func (f *fleet) fleetMiniClusters(ctx context.Context, shard string) ([]v1alpha1.FleetMiniCluster, error) {
 	var list v1alpha1.FleetMiniClusterList
-	err := f.clients[hubName].List(ctx, &list, client.InNamespace(f.namespace))
+	err := f.clients[hubName].List(ctx, &list, client.InNamespace(f.namespace), client.MatchingLabels(labelled(shard)))
 	return list.Items, err
 }
 
@@ -166,7 +166,7 @@ func (f *fleet) remark(ctx context.Context) error {
 
 // unmarkJob takes all labels and annotations off a Job, unless the ledger has been lost and does not have it again yet.
 func unmarkJob(ctx context.Context, f *fleet, s step) error {
-	if s.name == taken && s.on == memberNames[0] {
+	if taken[s.name] == s.on {
 		return errNothing // it is the stranger's
 	}
 	key := client.ObjectKey{Namespace: f.namespace, Name: s.name}
@@ -203,7 +203,7 @@ func (f *fleet) vanish(ctx context.Context, obj *v1alpha1.FleetMiniCluster) erro
 
 // createAnew creates one as Git has it, with what people have asked for where they have kept that too.
 func (f *fleet) createAnew(ctx context.Context, was *v1alpha1.FleetMiniCluster, annotations map[string]string) error {
-	obj := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: was.Namespace, Name: was.Name, Annotations: annotations}, Spec: was.Spec}
+	obj := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: was.Namespace, Name: was.Name, Annotations: annotations, Labels: labelled(v1alpha1.ShardOf(was))}, Spec: was.Spec}
 	if err := f.clients[hubName].Create(ctx, obj); err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func recreate(ctx context.Context, f *fleet, s step) error {
 // rebuildHub has a new hub lead the fleet: it has what was in Git, the members, and the identity of the fleet.
 func rebuildHub(ctx context.Context, f *fleet, s step) error {
 	return f.takeOver(ctx, s, func() error {
-		all, err := f.fleetMiniClusters(ctx)
+		all, err := f.fleetMiniClusters(ctx, "")
 		if err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func (f *fleet) forgetKey(ctx context.Context, name string) error {
 
 // backUp keeps what the hub is now.
 func backUp(ctx context.Context, f *fleet, _ step) error {
-	all, err := f.fleetMiniClusters(ctx)
+	all, err := f.fleetMiniClusters(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -289,7 +289,7 @@ func restoreBackup(ctx context.Context, f *fleet, s step) error {
 	var git []v1alpha1.FleetMiniCluster
 	return f.takeOver(ctx, s, func() error {
 		var err error
-		if git, err = f.fleetMiniClusters(ctx); err != nil {
+		if git, err = f.fleetMiniClusters(ctx, ""); err != nil {
 			return err
 		}
 		var errs []error
@@ -346,21 +346,21 @@ func (f *fleet) apply(ctx context.Context, want *v1alpha1.FleetMiniCluster) erro
 const oldHubTime = 3 * time.Second
 
 // takeOver has the fleet be led in the next epoch by a hub that has what one is given, and then what is applied. The old
-// hub may come back for a while.
+// hub may come back for a while. With shards the epoch is that of all, so that all controllers are started again.
 func (f *fleet) takeOver(ctx context.Context, s step, prepare, applied func() error) error {
-	var old *minifleet
+	var old []*minifleet
 	if s.arg == oldHubReturns {
-		if err := f.startHub(false); err != nil {
+		var err error
+		if old, err = f.startHubs(s.shard, false); err != nil {
 			return err
 		}
-		old = f.hubs[len(f.hubs)-1]
 		pause(2000) // until it is connected
-		if err := old.Pause(); err != nil {
+		if err := each(old, (*minifleet).Pause); err != nil {
 			return err
 		}
 	}
-	for _, p := range f.running() {
-		if p != old {
+	for _, p := range f.running("") {
+		if !slices.Contains(old, p) {
 			_ = p.Kill()
 		}
 	}
@@ -368,16 +368,18 @@ func (f *fleet) takeOver(ctx context.Context, s step, prepare, applied func() er
 	if err == nil {
 		err = errors.Join(prepare(), f.raiseEpoch(ctx))
 	}
-	err = errors.Join(err, f.freeLease(ctx), f.startHub(true))
+	err = errors.Join(err, f.freeLeases(ctx, ""))
+	_, failed := f.startHubs("", true)
+	err = errors.Join(err, failed)
 	if applied != nil {
 		err = errors.Join(err, applied())
 	}
 	if old == nil {
 		return err
 	}
-	err = errors.Join(err, old.Resume())
+	err = errors.Join(err, each(old, (*minifleet).Resume))
 	time.Sleep(oldHubTime)
-	return errors.Join(err, old.Kill())
+	return errors.Join(err, each(old, (*minifleet).Kill))
 }
 
 // raiseEpoch does what docs/recovery.md wants of who has another hub lead the fleet, or a restored one.
@@ -422,7 +424,7 @@ func (f *fleet) sweepVanished(ctx context.Context) error {
 	if len(f.vanished) == 0 {
 		return nil
 	}
-	for _, member := range memberNames {
+	for _, member := range membersOf(f.shards) {
 		objects, err := f.owned(ctx, member)
 		errs = append(errs, err)
 		for _, obj := range objects {

@@ -46,7 +46,7 @@ func declare(ctx context.Context, f *fleet, s step) error {
 
 // queue suspends a Job, or resumes it, as a queue on the member would.
 func queue(ctx context.Context, f *fleet, s step) error {
-	if s.name == taken && s.on == memberNames[0] {
+	if taken[s.name] == s.on {
 		return errNothing // it is the stranger's
 	}
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: s.name}}
@@ -124,16 +124,19 @@ func unregister(ctx context.Context, f *fleet, s step) error {
 
 // register makes a MemberCluster anew. One that is still being deleted stays as it is.
 func (f *fleet) register(ctx context.Context, member string) error {
-	err := f.clients[hubName].Create(ctx, memberCluster(member))
+	err := f.clients[hubName].Create(ctx, f.memberCluster(member))
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
 	return err
 }
 
-func memberCluster(name string) *v1alpha1.MemberCluster {
+func (f *fleet) memberCluster(name string) *v1alpha1.MemberCluster {
+	key, _ := keyOf(f.shards, name)
+	labels := labelled(key)
+	labels["zone"] = zones[name]
 	return &v1alpha1.MemberCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": zones[name]}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 		Spec:       v1alpha1.MemberClusterSpec{Namespaces: v1alpha1.AllNamespaces(), KubeconfigSecretRef: v1alpha1.LocalReference{Name: name}},
 	}
 }
@@ -141,7 +144,7 @@ func memberCluster(name string) *v1alpha1.MemberCluster {
 // reregister has every member be registered. What is being deleted may go now, whatever runs there.
 func (f *fleet) reregister(ctx context.Context) error {
 	var errs []error
-	for _, name := range memberNames {
+	for _, name := range membersOf(f.shards) {
 		var m v1alpha1.MemberCluster
 		err := f.clients[hubName].Get(ctx, client.ObjectKey{Name: name}, &m)
 		switch {
@@ -327,11 +330,13 @@ func (d *drawer) isAway(member string) bool {
 
 // comeBack ends what members have been without for long enough.
 func (d *drawer) comeBack() {
-	for _, member := range memberNames {
-		if until, ok := d.away[member]; ok && until <= d.now {
-			delete(d.away, member)
-			d.add(step{do: "node", on: member})
-			d.add(step{do: "register", on: member})
+	for _, d.shard = range d.shards {
+		for _, member := range d.shard.members {
+			if until, ok := d.away[member]; ok && until <= d.now {
+				delete(d.away, member)
+				d.add(step{do: "node", on: member})
+				d.add(step{do: "register", on: member})
+			}
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (f *fleet) unrest(ctx context.Context) []string {
 			out = append(out, fmt.Sprintf("%s (%s): %s", obj.Name, obj.UID, why))
 		}
 	}
-	for _, member := range memberNames {
+	for _, member := range membersOf(f.shards) {
 		objects, err := f.owned(ctx, member)
 		if err != nil {
 			out = append(out, err.Error())
@@ -58,7 +58,7 @@ func unsettled(f *v1alpha1.FleetMiniCluster) string {
 		return fmt.Sprintf("the status is about generation %d, and not %d", status.ObservedGeneration, f.Generation)
 	case status.Digest != w.digest:
 		return fmt.Sprintf("digest %s is wanted, and the status says %s", w.digest, status.Digest)
-	case f.Spec.Suspend && ready == "Suspended", f.Name == taken && ready == "NameConflict":
+	case f.Spec.Suspend && ready == "Suspended", taken[f.Name] != "" && ready == "NameConflict":
 		return ""
 	case ready != "Succeeded" && ready != "RunFailed" && ready != "RunCancelled", status.Sync != v1alpha1.Synced:
 		return readyOf(f)
@@ -135,7 +135,7 @@ func (f *fleet) remains(member string, obj client.Object, left map[types.UID]*v1
 		}
 		return []string{what + ", which belongs to nothing that is left"}
 	}
-	if owner.Spec.Suspend || owner.Name == taken && member == memberNames[0] {
+	if owner.Spec.Suspend || taken[owner.Name] == member {
 		return nil // what no run uses stays as it is until the next one
 	}
 	texts := []string{}

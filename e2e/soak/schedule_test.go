@@ -13,12 +13,13 @@ import (
 // step is one thing that happens. All of it is drawn before the first one happens, so that a seed always
 // gives the same schedule, however the system behaves.
 type step struct {
-	do   string        // what: a key of actions
-	on   string        // a cluster or a zone, or ""
-	name string        // a FleetMiniCluster, or ""
-	arg  string        // what the action wants to know besides
-	n    int           // a number that the action wants to know
-	wait time.Duration // before the next step
+	do    string        // what: a key of actions
+	on    string        // a cluster or a zone, or ""
+	name  string        // a FleetMiniCluster, or ""
+	arg   string        // what the action wants to know besides
+	n     int           // a number that the action wants to know
+	wait  time.Duration // before the next step
+	shard string        // the key of the shard whose controller, or object, it is about; "" is all of them
 }
 
 func (s step) String() string {
@@ -31,16 +32,14 @@ func (s step) String() string {
 	if s.n != 0 {
 		parts = append(parts, fmt.Sprint(s.n))
 	}
+	if s.shard != "" {
+		parts = append(parts, "of shard "+s.shard)
+	}
 	return fmt.Sprintf("%s; then %s", strings.Join(parts, " "), s.wait)
 }
 
-// names are those of the FleetMiniClusters. On the first member, taken is the name of somebody else's Job.
-var names = []string{"ant", "bee", "cat", "dog", "elk", taken}
-
-const taken = "taken"
-
-// memberNames are the members, hubName is the hub's cluster.
-var memberNames = []string{"alpine", "basalt"}
+// taken are names of FleetMiniClusters that somebody else's Job has on a member.
+var taken = map[string]string{"taken": "alpine", "seized": "cobalt"}
 
 const hubName = "hub"
 
@@ -61,7 +60,7 @@ var kinds = []kind{
 	{2, func(d *drawer) step { return step{do: "cut-hub", n: 500 + d.r.IntN(6000)} }},
 	// Networks and API servers. What is broken is mended a few steps later.
 	{9, func(d *drawer) step {
-		return d.fault(brief, memberNames, "refuse", "hang", "slow", "trickle", "drop", "drop", "kill")
+		return d.fault(brief, d.shard.members, "refuse", "hang", "slow", "trickle", "drop", "drop", "kill")
 	}},
 	{2, func(d *drawer) step { return d.fault(brief, []string{hubName}, "drop", "drop", "slow", "hang", "kill") }},
 	// Edits.
@@ -104,8 +103,8 @@ var kinds = []kind{
 	}},
 	{4, func(d *drawer) step { return step{do: "end-pods", name: d.name(), on: d.member(), n: d.r.IntN(2)} }},
 	// Clusters that are away for so long that they count as lost, or answer some requests and not others.
-	{3, func(d *drawer) step { return d.fault(long, memberNames, "refuse", "hang", "kill") }},
-	{3, func(d *drawer) step { return d.fault(long, memberNames, "stale", "deaf", "deny", "deny-jobs") }},
+	{3, func(d *drawer) step { return d.fault(long, d.shard.members, "refuse", "hang", "kill") }},
+	{3, func(d *drawer) step { return d.fault(long, d.shard.members, "stale", "deaf", "deny", "deny-jobs") }},
 	{2, func(d *drawer) step { return d.fault(long, []string{hubName}, "stale", "rival") }},
 	{4, (*drawer).estrange},
 	{4, (*drawer).confuse},
@@ -124,7 +123,9 @@ var kinds = []kind{
 	}},
 	{2, func(d *drawer) step { return step{do: "patience", name: d.name(), arg: d.pick("10s", "")} }},
 	// On how many members, and who comes first. The names are those that need not stay on one.
-	{2, func(d *drawer) step { return step{do: "count", name: d.pick("dog", "elk"), n: d.r.IntN(4) - 1} }},
+	{2, func(d *drawer) step {
+		return step{do: "count", name: d.pick(d.shard.names[3:5]...), n: d.r.IntN(4) - 1}
+	}},
 	{1, func(d *drawer) step { return step{do: "priority", name: d.name(), n: d.r.IntN(3)} }},
 }
 
@@ -137,17 +138,21 @@ const maxSize = 3
 // drawer draws a schedule.
 type drawer struct {
 	r      *rand.Rand
+	shards []shard
+	shard  shard // that the next step is about
 	steps  []step
 	now    int            // the number of the draw
 	broken map[string]int // cluster to the number of the draw before which it is mended
 	away   map[string]int // the same of a member that has no node, or is not registered
 }
 
-// draw makes the schedule of a seed, of some kinds: so many steps, besides those that restore.
-func draw(seed uint64, n int, kinds []kind) []step {
-	d := &drawer{r: rand.New(rand.NewPCG(seed, 0)), broken: map[string]int{}, away: map[string]int{}}
-	for _, name := range names {
-		d.add(d.create(name))
+// draw makes the schedule of a seed, of some kinds, for some shards: so many steps, besides those that restore.
+func draw(seed uint64, n int, kinds []kind, shards []shard) []step {
+	d := &drawer{r: rand.New(rand.NewPCG(seed, 0)), shards: shards, broken: map[string]int{}, away: map[string]int{}}
+	for _, d.shard = range shards {
+		for _, name := range d.shard.names {
+			d.add(d.create(name))
+		}
 	}
 	total := 0
 	for _, k := range kinds {
@@ -156,6 +161,9 @@ func draw(seed uint64, n int, kinds []kind) []step {
 	for d.now = range n {
 		d.restore()
 		d.comeBack()
+		if len(shards) > 1 {
+			d.shard = shards[d.r.IntN(len(shards))]
+		}
 		at := d.r.IntN(total)
 		for _, k := range kinds {
 			if at -= k.weight; at < 0 {
@@ -170,6 +178,7 @@ func draw(seed uint64, n int, kinds []kind) []step {
 }
 
 func (d *drawer) add(s step) {
+	s.shard = d.strikes(s)
 	// Most things follow on each other at once, as the worst ones do in practice.
 	s.wait = time.Duration(d.r.IntN(400)) * time.Millisecond
 	if d.r.IntN(5) == 0 {
@@ -178,9 +187,21 @@ func (d *drawer) add(s step) {
 	d.steps = append(d.steps, s)
 }
 
+// strikes is the shard that a step is about: the one that it is drawn for. What happens to its controller happens to those
+// of all shards at times.
+func (d *drawer) strikes(s step) string {
+	controllers := strings.HasSuffix(s.do, "-hub") || s.do == "empty-status" || s.on == hubName
+	switch {
+	case s.do == "restore", len(d.shards) > 1 && controllers && d.r.IntN(3) == 0:
+		return ""
+	default:
+		return d.shard.key
+	}
+}
+
 // restore ends the faults that have lasted long enough.
 func (d *drawer) restore() {
-	for _, cluster := range append(slices.Clone(memberNames), hubName) {
+	for _, cluster := range append(membersOf(d.shards), hubName) {
 		if until, ok := d.broken[cluster]; ok && until <= d.now {
 			delete(d.broken, cluster)
 			d.add(step{do: "restore", on: cluster})
@@ -250,8 +271,8 @@ func (d *drawer) confuse() step {
 // some are different names, of those that can run anywhere.
 func (d *drawer) some(n int) []string {
 	out := make([]string, n)
-	for i, at := range d.r.Perm(len(names) - 1)[:n] {
-		out[i] = names[at]
+	for i, at := range d.r.Perm(len(d.shard.names) - 1)[:n] {
+		out[i] = d.shard.names[at]
 	}
 	return out
 }
@@ -262,7 +283,7 @@ func (d *drawer) clear(member string, stirred []string) {
 	for _, name := range stirred {
 		d.add(step{do: "suspend", name: name, arg: "false"})
 		d.add(step{do: "place", name: name, arg: zones[member]})
-		for _, m := range memberNames {
+		for _, m := range d.shard.members {
 			d.add(step{do: "end-pods", name: name, on: m})
 		}
 	}
@@ -289,8 +310,8 @@ func (d *drawer) isBroken(cluster string) bool {
 }
 
 func (d *drawer) pick(values ...string) string { return values[d.r.IntN(len(values))] }
-func (d *drawer) name() string                 { return d.pick(names...) }
-func (d *drawer) member() string               { return d.pick(memberNames...) }
+func (d *drawer) name() string                 { return d.pick(d.shard.names...) }
+func (d *drawer) member() string               { return d.pick(d.shard.members...) }
 
 // create makes a FleetMiniCluster: arg is its traits, n the seconds that its pods run. Some run for long enough
 // that much happens to them.
@@ -298,7 +319,7 @@ func (d *drawer) create(name string) step {
 	traits := []string{d.pick(traitOne, traitOne, traitAll), d.pick("", traitElastic), d.pick("", "", "", traitFails), d.pick("", traitToken), d.pick("", traitReplace), d.pick("", traitHasty), d.pick("", "", traitBig), d.pick("", "", "", traitTidy)}
 	traits = slices.DeleteFunc(traits, func(s string) bool {
 		// What cannot begin because of somebody else's Job keeps its room, so it is not one that needs much.
-		return s == "" || s == traitBig && name == taken
+		return s == "" || s == traitBig && taken[name] != ""
 	})
 	seconds := d.r.IntN(6)
 	if d.r.IntN(3) == 0 {
@@ -321,23 +342,30 @@ const (
 )
 
 func TestDraw(t *testing.T) {
-	one := draw(1, 200, kindsWithLosses(1))
-	if !reflect.DeepEqual(one, draw(1, 200, kindsWithLosses(1))) {
-		t.Error("the same seed gives another schedule")
-	}
-	if reflect.DeepEqual(one, draw(2, 200, kindsWithLosses(1))) {
-		t.Error("another seed gives the same schedule")
-	}
-	broken := map[string]bool{}
-	for i, s := range one {
-		if actions[s.do] == nil {
-			t.Errorf("step %d: nothing is known of %q", i, s.do)
+	for _, shards := range [][]shard{undivided, divided} {
+		one := draw(1, 200, kindsWithLosses(1), shards)
+		if !reflect.DeepEqual(one, draw(1, 200, kindsWithLosses(1), shards)) {
+			t.Error("the same seed gives another schedule")
 		}
-		if s.do == "break" || s.do == "restore" {
-			if broken[s.on] == (s.do == "break") {
-				t.Errorf("step %d: %s", i, s)
+		if reflect.DeepEqual(one, draw(2, 200, kindsWithLosses(1), shards)) {
+			t.Error("another seed gives the same schedule")
+		}
+		broken := map[string]bool{}
+		for i, s := range one {
+			if actions[s.do] == nil {
+				t.Errorf("step %d: nothing is known of %q", i, s.do)
 			}
-			broken[s.on] = s.do == "break"
+			if s.do == "break" || s.do == "restore" {
+				if broken[s.on] == (s.do == "break") {
+					t.Errorf("step %d: %s", i, s)
+				}
+				broken[s.on] = s.do == "break"
+			}
+			for _, of := range []string{s.on, s.name} {
+				if key, ok := keyOf(shards, of); ok && s.do != "restore" && key != s.shard {
+					t.Errorf("step %d is about %s, which is of shard %q: %s", i, of, key, s)
+				}
+			}
 		}
 	}
 }

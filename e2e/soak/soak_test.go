@@ -27,7 +27,7 @@ const (
 
 // TestSchedules plays the directed schedules, and a short one of a fixed seed.
 func TestSchedules(t *testing.T) {
-	f := newFleet(t)
+	f := newFleet(t, undivided)
 	for _, d := range directed {
 		if !t.Run(d.name, func(t *testing.T) { f.follow(t, d) }) {
 			t.Fatal("what comes after it would be played on a fleet that is not sound")
@@ -35,6 +35,20 @@ func TestSchedules(t *testing.T) {
 	}
 	if !t.Run(fmt.Sprintf("seed=%d", fixedSeed), func(t *testing.T) { f.play(t, fixedSeed, fewSteps, kinds) }) {
 		t.Fatalf("repeat it, with more steps after these, with: make soak SEED=%d DURATION=1s", fixedSeed)
+	}
+}
+
+// TestShards plays the directed schedules for two shards alone, where MINIFLEET_SOAK_SHARDS is 2; TestSoak has them take turns
+// with others. Five clusters take longer to start than any of it.
+func TestShards(t *testing.T) {
+	if len(shardsOf(t)) == 1 {
+		t.Skip("NOT TESTED with two shards, which takes a minute: MINIFLEET_SOAK_SHARDS=2 go test ./e2e/soak -run TestShards, or make soak SHARDS=2")
+	}
+	f := newFleet(t, divided)
+	for _, d := range directedShards {
+		if !t.Run(d.name, func(t *testing.T) { f.follow(t, d) }) {
+			t.Fatal("what comes after it would be played on a fleet that is not sound")
+		}
 	}
 }
 
@@ -54,7 +68,7 @@ func TestSoak(t *testing.T) {
 	for end := time.Now().Add(length); time.Now().Before(end); seed++ {
 		fmt.Printf("%s seed %d\n", time.Now().Format(time.TimeOnly), seed) // also while it goes on
 		if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { round(t, seed) }) {
-			t.Fatalf("repeat it with: make soak SEED=%d DURATION=1s", seed)
+			t.Fatalf("repeat it with: make soak SEED=%d DURATION=1s SHARDS=%s", seed, os.Getenv("MINIFLEET_SOAK_SHARDS"))
 		}
 	}
 }
@@ -62,9 +76,24 @@ func TestSoak(t *testing.T) {
 // round is one of a soak: the schedule of a seed, and then, on the fleet that has been through that, one of the
 // directed ones, which take turns.
 func round(t *testing.T, seed uint64) {
-	f := newFleet(t)
+	f := newFleet(t, shardsOf(t))
 	if f.play(t, seed, manySteps, kindsWithLosses(lossWeight(t))); !t.Failed() {
-		f.follow(t, directed[seed%uint64(len(directed))])
+		all := directedFor(f.shards)
+		f.follow(t, all[seed%uint64(len(all))])
+	}
+}
+
+// shardsOf are those of a soak, as many as MINIFLEET_SOAK_SHARDS says: 2, or none.
+func shardsOf(t *testing.T) []shard {
+	t.Helper()
+	switch n := os.Getenv("MINIFLEET_SOAK_SHARDS"); n {
+	case "", "1":
+		return undivided
+	case "2":
+		return divided
+	default:
+		t.Fatalf("there are no schedules for %s shards: make soak SHARDS=2", n)
+		return nil
 	}
 }
 
@@ -84,8 +113,8 @@ func lossWeight(t *testing.T) int {
 // checks what has happened.
 func (f *fleet) play(t *testing.T, seed uint64, steps int, kinds []kind) {
 	f.enter(t, fmt.Sprintf("soak-%d", seed))
-	story := newTrace(t, fmt.Sprintf("seed %d, %d steps", seed, steps))
-	f.perform(t, story, draw(seed, steps, kinds))
+	story := newTrace(t, fmt.Sprintf("seed %d, %d steps, %d controllers at a time", seed, steps, len(f.shards)))
+	f.perform(t, story, draw(seed, steps, kinds, f.shards))
 	err := f.heal(t.Context())
 	story.add("heal", err)
 	check(t, err)
@@ -163,7 +192,7 @@ func (f *fleet) rest(ctx context.Context) []string {
 
 // mark tells the history which Jobs are there in the end: what no log says of them has not happened.
 func (f *fleet) mark(ctx context.Context, h *history) error {
-	for _, member := range memberNames {
+	for _, member := range membersOf(f.shards) {
 		var list batchv1.JobList
 		if err := f.clients[member].List(ctx, &list, client.InNamespace(f.namespace)); err != nil {
 			return err
