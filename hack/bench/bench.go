@@ -4,17 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/hack/bench/wait"
 	"github.com/minifleet/minifleet/hack/lab"
+	"github.com/minifleet/minifleet/internal/render"
 )
 
-// still is how long nobody writes before something counts as over.
-const still = 2 * time.Second
+// waiting is longer than a status may wait to be written for the pods of its run, so that it is counted.
+const waiting = 8 * time.Second
 
 // bench measures, and fills the report.
 type bench struct {
@@ -22,19 +23,25 @@ type bench struct {
 	report *report
 	// standing is the repository of the MiniClusters that are there after the last of the large runs.
 	standing *repository
+	// standingN is how many MiniClusters that are, besides those that were pushed one by one.
+	standingN int
+	// tookEach is the time of the last push of many for one MiniCluster, by which a profile of the next one knows when to end.
+	tookEach time.Duration
+	// pattern is nil until the controller has made a MiniCluster.
+	pattern *sameRequests
 }
 
 func (b *bench) all(ctx context.Context) error {
 	if err := b.members(ctx); err != nil {
 		return err
 	}
-	if err := b.many(ctx); err != nil {
+	if _, err := b.many(ctx); err != nil {
 		return err
 	}
 	for _, row := range []struct {
 		name    string
 		measure func(context.Context) error
-	}{{"single", b.single}, {"idle", b.idle}, {"restart", b.restart}} {
+	}{{"single", b.single}, {"idle", b.idle}, {"webhook", b.webhook}, {"restart", b.restart}, {"commit", b.commit}} {
 		if !b.options.has(row.name) {
 			continue
 		}
@@ -53,7 +60,7 @@ func (b *bench) members(ctx context.Context) error {
 	if err := b.register(ctx); err != nil {
 		return err
 	}
-	if _, err := b.trail.quiet(ctx, still); err != nil {
+	if _, err := b.trail.quiet(ctx, b.still()); err != nil {
 		return err
 	}
 	return b.weigh(ctx, fmt.Sprintf("%d idle members", len(memberNames)))
@@ -74,35 +81,47 @@ func (b *bench) weigh(ctx context.Context, when string) error {
 }
 
 // many pushes many MiniClusters at once, and creates as many in a bare loop, in turns. The first turn, a
-// small one, warms everything up and does not count.
-func (b *bench) many(ctx context.Context) error {
-	var floors, pushes []time.Duration
+// small one, warms everything up and does not count. The MiniClusters of the last one stay.
+func (b *bench) many(ctx context.Context) (m manyRuns, err error) {
 	for i := range b.options.runs + 1 {
 		n := b.options.n
 		if i == 0 {
+			if b.hasty {
+				continue
+			}
 			n = min(n, 20)
 		}
-		floor, err := b.oneFloor(ctx, n, i > 0)
+		floor, err := b.oneFloor(ctx, n, createBare)
 		if err != nil {
-			return fmt.Errorf("the bare loop: %w", err)
+			return m, fmt.Errorf("the bare loop: %w", err)
 		}
-		push, err := b.onePush(ctx, fmt.Sprintf("r%d", i), n, i > 0)
+		push, err := b.onePush(ctx, n, i > 0)
 		if err != nil {
-			return fmt.Errorf("%d MiniClusters: %w", n, err)
+			return m, fmt.Errorf("%d MiniClusters: %w", n, err)
 		}
-		b.say("%d MiniClusters: %s; in a bare loop: %s", n, milliseconds(push), milliseconds(floor))
-		if i > 0 {
-			floors, pushes = append(floors, floor), append(pushes, push)
+		if b.pattern == nil {
+			if b.pattern, err = b.likeThose(ctx); err != nil {
+				return m, err
+			}
 		}
 		if i < b.options.runs {
 			if err := b.removeFleet(ctx); err != nil {
-				return err
+				return m, err
 			}
 		}
+		same, err := b.oneFloor(ctx, n, b.pattern.create)
+		if err != nil {
+			return m, fmt.Errorf("the bare loop with the same requests: %w", err)
+		}
+		b.say("%d MiniClusters: %s, released after %s; in a bare loop: %s; with the same requests: %s", n,
+			milliseconds(push.created), milliseconds(push.released), milliseconds(floor.created), milliseconds(same.created))
+		if i > 0 {
+			m.floors, m.pushes, m.same = append(m.floors, floor), append(m.pushes, push), append(m.same, same)
+		}
 	}
-	b.report.row(fmt.Sprintf("%d MiniClusters onto %d members, push to the last Job created", b.options.n, len(memberNames)),
-		"p50", pushes, "bare create loop", floors, quantile(0.5))
-	return b.weigh(ctx, fmt.Sprintf("%d MiniClusters", b.options.n))
+	b.standingN = b.options.n
+	m.report(b.report, b.options.n, b.membersText(), b.options.jobsRun)
+	return m, b.weigh(ctx, fmt.Sprintf("%d MiniClusters", b.options.n))
 }
 
 // timed runs something while the Job controllers are paused, so that only what is measured and the API
@@ -117,86 +136,144 @@ func (b *bench) timed(do func() error) error {
 	return errors.Join(do(), b.onJobControllers((*lab.Process).Resume))
 }
 
-func (b *bench) oneFloor(ctx context.Context, n int, counts bool) (time.Duration, error) {
+// oneFloor creates n MiniClusters in a bare loop, and removes them.
+func (b *bench) oneFloor(ctx context.Context, n int, create func(context.Context, target, *render.Bundle) error) (manyRun, error) {
 	before, err := b.cpu()
 	if err != nil {
-		return 0, err
+		return manyRun{}, err
 	}
-	var took time.Duration
+	var run manyRun
 	err = b.timed(func() error {
 		var err error
-		if took, err = b.createBare(ctx, n); err != nil || !counts {
+		if run.created, err = b.bareLoop(ctx, n, create); err != nil {
+			return err
+		}
+		run.released = run.created // nothing has to be released
+		if _, err := b.trail.quiet(ctx, b.still()); err != nil {
 			return err
 		}
 		after, err := b.cpu()
-		b.report.cpuTime("bare create loop", before, after)
+		run.cpu = cpuBetween(before, after)
 		return err
 	})
 	if err != nil {
-		return 0, err
-	}
-	if _, err := b.trail.quiet(ctx, still); err != nil {
-		return 0, err
+		return manyRun{}, err
 	}
 	if err := b.clearFloor(ctx); err != nil {
-		return 0, err
+		return manyRun{}, err
 	}
-	_, err = b.trail.quiet(ctx, still)
-	return took, err
+	if err := b.hub.DeleteAllOf(ctx, &v1alpha1.FleetMiniCluster{}, client.InNamespace(floorNamespace)); err != nil {
+		return manyRun{}, err
+	}
+	_, err = b.trail.quiet(ctx, b.still())
+	return run, err
 }
 
-// onePush pushes n MiniClusters at once and returns the time from then to the last Job.
-func (b *bench) onePush(ctx context.Context, name string, n int, counts bool) (time.Duration, error) {
-	r, err := b.declare(ctx, name, n)
+// onePush pushes n MiniClusters at once and times them from then on.
+func (b *bench) onePush(ctx context.Context, n int, counts bool) (manyRun, error) {
+	r, err := b.declare(ctx, b.nextName("r"), n)
 	if err != nil {
-		return 0, err
+		return manyRun{}, err
 	}
 	reconciles, err := b.metrics(ctx)
 	if err != nil {
-		return 0, err
+		return manyRun{}, err
 	}
 	before, err := b.cpu()
 	if err != nil {
-		return 0, err
+		return manyRun{}, err
 	}
-	var events []event
+	var run manyRun
+	var events, rest []event
 	var start time.Time
-	err = b.timed(func() error {
+	err = b.timed(func() (err error) {
+		saved := func() error { return nil }
+		if b.options.profiles != "" && b.tookEach > 0 {
+			saved = b.profile(ctx, fmt.Sprintf("many-%d", n), b.tookEach*time.Duration(n))
+		}
+		defer func() { err = errors.Join(err, saved()) }()
 		start = time.Now()
 		if err := r.fetch(ctx); err != nil {
 			return err
 		}
 		events, err = b.trail.until(ctx, "the Jobs", func(all []event) bool { return len(jobs(all)) >= n })
-		if err != nil || !counts {
+		if err != nil {
+			return err
+		}
+		if rest, err = b.trail.quiet(ctx, b.still()); err != nil {
 			return err
 		}
 		after, err := b.cpu()
-		b.report.cpuTime("minifleet", before, after)
+		run.cpu = cpuBetween(before, after)
 		return err
 	})
 	if err != nil {
-		return 0, err
+		return manyRun{}, err
 	}
-	last := start
 	for _, e := range jobs(events) {
-		if e.Answered.After(last) {
-			last = e.Answered
-		}
+		run.created = max(run.created, e.Answered.Sub(start))
 	}
-	rest, err := b.trail.quiet(ctx, still)
+	b.tookEach = run.created / time.Duration(n)
+	run.released = max(run.created, lastRelease(append(events, rest...)).Sub(start))
+	more, err := b.trail.quiet(ctx, max(waiting, b.still()))
 	if err != nil {
-		return 0, err
+		return manyRun{}, err
 	}
+	rest = append(rest, more...)
 	after, err := b.metrics(ctx)
 	if err != nil {
-		return 0, err
+		return manyRun{}, err
 	}
+	run.requests = requestsBySide(append(events, rest...), n)
 	if counts {
-		b.report.tally(n, events, rest)
-		b.report.stages("many", start, append(events, rest...))
+		b.report.tally(n, b.options.jobsRun, events, rest)
+		b.report.stages(fmt.Sprintf("%d at once%s", n, jobControllers(b.options.jobsRun)), start, append(events, rest...))
 		b.report.Reconciliations = append(b.report.Reconciliations, (after.sum(reconcileTotal, ofFleet)-reconciles.sum(reconcileTotal, ofFleet))/float64(n))
 	}
-	return last.Sub(start), nil
+	return run, nil
+}
+
+// nextName is a name that nothing has had in this fleet.
+func (f *fleet) nextName(of string) string {
+	f.serial++
+	return fmt.Sprintf("%s%d", of, f.serial-1)
+}
+
+// stand makes sure that n MiniClusters, and no others, have their Jobs, and run where members have nodes.
+func (b *bench) stand(ctx context.Context, n int) error {
+	if b.standing != nil && b.standingN == n {
+		return nil
+	}
+	if b.standing != nil {
+		if err := b.removeFleet(ctx); err != nil {
+			return err
+		}
+	}
+	b.options.n = n
+	if _, err := b.onePush(ctx, n, false); err != nil {
+		return err
+	}
+	b.standingN = n
+	if !b.nodes {
+		return nil
+	}
+	err := b.eventually(ctx, "all MiniClusters to run", func(ctx context.Context) (bool, error) {
+		var list v1alpha1.FleetMiniClusterList
+		if err := b.hub.List(ctx, &list, client.InNamespace(fleetNamespace)); err != nil {
+			return false, err
+		}
+		for i := range list.Items {
+			if list.Items[i].Status.State != v1alpha1.StateRunning {
+				return false, wait.Pause(ctx, time.Second)
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	_, err = b.trail.quiet(ctx, 4*b.still())
+	return err
 }
 
 // declare pushes n MiniClusters to a new repository, and does not yet tell the hub.
@@ -210,11 +287,14 @@ func (b *bench) declare(ctx context.Context, name string, n int) (*repository, e
 	for i := range n {
 		mc := fmt.Sprintf("%s-%04d", name, i)
 		files[mc+".yaml"] = fmt.Sprintf(manifest, mc)
+		if b.nodes {
+			files[mc+".yaml"] = steered(mc, placementName, forever)
+		}
 	}
 	if err := r.push(ctx, files); err != nil {
 		return nil, err
 	}
-	_, err = b.trail.quiet(ctx, still)
+	_, err = b.trail.quiet(ctx, b.still())
 	return r, err
 }
 
@@ -235,6 +315,19 @@ func jobs(events []event) []event {
 	return out
 }
 
+// lastRelease is when the last Job was changed that the controller has created suspended; zero where there is none.
+func lastRelease(events []event) time.Time {
+	var last time.Time
+	for i := range events {
+		e := &events[i]
+		change := e.Verb == "patch" || e.Verb == "update"
+		if e.minifleet() && change && e.Object != nil && e.Object.Resource == "jobs" && e.Object.Subresource == "" && e.Response.Code < 300 {
+			last = latest(last, e.Answered)
+		}
+	}
+	return last
+}
+
 // removeFleet deletes the GitSource and all MiniClusters, and waits until none is left.
 func (b *bench) removeFleet(ctx context.Context) error {
 	if err := b.hub.DeleteAllOf(ctx, &v1alpha1.GitSource{}, client.InNamespace(fleetNamespace)); err != nil {
@@ -243,6 +336,7 @@ func (b *bench) removeFleet(ctx context.Context) error {
 	if err := b.hub.DeleteAllOf(ctx, &v1alpha1.FleetMiniCluster{}, client.InNamespace(fleetNamespace)); err != nil {
 		return err
 	}
+	b.standing, b.standingN = nil, 0
 	err := b.eventually(ctx, "the MiniClusters to be deleted", func(ctx context.Context) (bool, error) {
 		var left v1alpha1.FleetMiniClusterList
 		err := b.hub.List(ctx, &left, client.InNamespace(fleetNamespace), client.Limit(1))
@@ -251,35 +345,35 @@ func (b *bench) removeFleet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = b.trail.quiet(ctx, still)
+	_, err = b.trail.quiet(ctx, b.still())
 	return err
 }
 
-// single pushes one MiniCluster at a time, and does the same with the fewest requests.
+// single pushes one MiniCluster at a time, tells the hub by an annotation, and does the same with the fewest requests.
 func (b *bench) single(ctx context.Context) error {
-	bare, err := cloneBare(ctx, filepath.Join(b.dir, "bare.git"), b.git.URL(b.standing.name))
+	return b.oneByOne(ctx, "single", "push to its Job created", b.standing.fetch)
+}
+
+// webhook does the same, and tells the hub as a forge does.
+func (b *bench) webhook(ctx context.Context) error {
+	call, err := b.standing.hook(ctx)
+	if err != nil {
+		return err
+	}
+	return b.oneByOne(ctx, "webhook", "push to its Job created, by a webhook", call)
+}
+
+// oneByOne pushes one MiniCluster at a time, has the hub told, and does the same with the fewest requests.
+func (b *bench) oneByOne(ctx context.Context, row, what string, tell func(context.Context) error) error {
+	bare, err := cloneBare(ctx, b.git.URL(b.standing.name))
 	if err != nil {
 		return err
 	}
 	var floors, pushes []time.Duration
 	for i := range b.options.singles + 1 {
-		name := fmt.Sprintf("single-%03d", i)
-		if err := b.standing.push(ctx, map[string]string{name + ".yaml": fmt.Sprintf(manifest, name)}); err != nil {
-			return err
-		}
-		if _, err := b.trail.quiet(ctx, still/4); err != nil {
-			return err
-		}
-		start := time.Now()
-		if err := b.standing.fetch(ctx); err != nil {
-			return err
-		}
-		events, err := b.trail.until(ctx, "the Job of "+name, func(all []event) bool { return len(jobs(all)) > 0 })
+		name := b.nextName(row + "-")
+		push, events, err := b.pushOne(ctx, name, tell)
 		if err != nil {
-			return err
-		}
-		push := jobs(events)[0].Answered.Sub(start)
-		if _, err := b.trail.quiet(ctx, still/4); err != nil {
 			return err
 		}
 		floor, err := b.applyBare(ctx, bare, name, memberNames[i%len(memberNames)])
@@ -289,19 +383,45 @@ func (b *bench) single(ctx context.Context) error {
 		if i == 0 {
 			continue // everybody's first
 		}
-		floors, pushes = append(floors, floor), append(pushes, push)
-		b.report.stages("single", start, events)
+		floors, pushes = append(floors, floor), append(pushes, push.took)
+		b.report.stages(row, push.start, events)
 	}
-	b.say("single MiniClusters: %s; the floor: %s", milliseconds(quantile(0.5)(pushes)), milliseconds(quantile(0.5)(floors)))
-	what := fmt.Sprintf("one MiniCluster beside %d, push to its Job created", b.options.n)
+	b.say("%s: %s; the floor: %s", row, milliseconds(quantile(0.5)(pushes)), milliseconds(quantile(0.5)(floors)))
+	what = fmt.Sprintf("one MiniCluster beside %d, %s", b.options.n, what)
 	b.report.row(what, "p50", pushes, "fetch, diff, 5 writes", floors, quantile(0.5))
-	b.report.row(what, "p99", pushes, "fetch, diff, 5 writes", floors, quantile(0.99))
+	b.report.row(what, p99Of(len(pushes)), pushes, "fetch, diff, 5 writes", floors, quantile(0.99))
 	return b.clearFloor(ctx)
+}
+
+// push is when the hub was told of a MiniCluster, and how long after that its Job was there.
+type push struct {
+	start time.Time
+	took  time.Duration
+}
+
+// pushOne pushes one MiniCluster, has the hub told, and waits until all is quiet. It returns the events until its Job.
+func (b *bench) pushOne(ctx context.Context, name string, tell func(context.Context) error) (push, []event, error) {
+	if err := b.standing.push(ctx, map[string]string{name + ".yaml": fmt.Sprintf(manifest, name)}); err != nil {
+		return push{}, nil, err
+	}
+	if _, err := b.trail.quiet(ctx, b.still()/4); err != nil {
+		return push{}, nil, err
+	}
+	start := time.Now()
+	if err := tell(ctx); err != nil {
+		return push{}, nil, err
+	}
+	events, err := b.trail.until(ctx, "the Job of "+name, func(all []event) bool { return len(jobs(all)) > 0 })
+	if err != nil {
+		return push{}, nil, err
+	}
+	_, err = b.trail.quiet(ctx, b.still()/4)
+	return push{start, jobs(events)[0].Answered.Sub(start)}, events, err
 }
 
 // idle makes the hub fetch a repository in which nothing has changed.
 func (b *bench) idle(ctx context.Context) error {
-	if _, err := b.trail.quiet(ctx, still); err != nil {
+	if _, err := b.trail.quiet(ctx, b.still()); err != nil {
 		return err
 	}
 	const seconds = "controller_runtime_reconcile_time_seconds_sum"
@@ -316,7 +436,7 @@ func (b *bench) idle(ctx context.Context) error {
 		if err := b.standing.fetch(ctx); err != nil {
 			return err
 		}
-		events, err := b.trail.quiet(ctx, still)
+		events, err := b.trail.quiet(ctx, b.still())
 		if err != nil {
 			return err
 		}
@@ -366,7 +486,7 @@ func (b *bench) restart(ctx context.Context) error {
 		if err := b.controller.Stop(); err != nil {
 			return err
 		}
-		if _, err := b.trail.quiet(ctx, still/2); err != nil {
+		if _, err := b.trail.quiet(ctx, b.still()/2); err != nil {
 			return err
 		}
 		floor, err := b.listCaches(ctx)
@@ -385,7 +505,7 @@ func (b *bench) restart(ctx context.Context) error {
 			return err
 		}
 		reconciliations = append(reconciliations, n)
-		events, err := b.trail.quiet(ctx, still)
+		events, err := b.trail.quiet(ctx, b.still())
 		if err != nil {
 			return err
 		}
@@ -423,7 +543,7 @@ func (b *bench) allReconciled(ctx context.Context, start time.Time) (took time.D
 			reconciliations, changed = now, time.Now()
 		}
 		waiting := m.sum("workqueue_depth", `controller="fleetminicluster"`) + m.sum("controller_runtime_active_workers", ofFleet)
-		return reconciliations >= float64(b.options.n) && waiting == 0 && time.Since(changed) > still, nil
+		return reconciliations >= float64(b.options.n) && waiting == 0 && time.Since(changed) > b.still(), nil
 	})
 	return changed.Sub(start), reconciliations, err
 }

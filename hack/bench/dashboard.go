@@ -29,6 +29,7 @@ import (
 	"github.com/minifleet/minifleet/dashboard"
 	"github.com/minifleet/minifleet/dashboard/auth"
 	"github.com/minifleet/minifleet/dashboard/web"
+	"github.com/minifleet/minifleet/hack/bench/wait"
 	"github.com/minifleet/minifleet/hack/lab"
 )
 
@@ -139,7 +140,10 @@ func (d *dashboards) measure(ctx context.Context, isFloor, isLast bool) error {
 
 // heap reports what the store adds to each object that the cache holds.
 func (d *dashboards) heap() {
-	const kib = 1024
+	const kib, telling = 1024, 1000
+	if d.n < telling {
+		return // so few take less than what garbage collection leaves
+	}
 	each := func(from, to float64) float64 { return (to - from) / float64(d.n) / kib }
 	d.report.figure(fmt.Sprintf("live memory that the dashboard adds for each of %d MiniClusters", d.n), "KiB",
 		each(d.served.cached, d.served.filled), "the cache, KiB", each(d.served.before, d.served.cached))
@@ -290,7 +294,7 @@ func live() float64 {
 func rested(ctx context.Context) (float64, error) {
 	last := live()
 	for range 20 {
-		if err := pause(ctx, time.Second); err != nil {
+		if err := wait.Pause(ctx, time.Second); err != nil {
 			return 0, err
 		}
 		now := live()

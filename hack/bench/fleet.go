@@ -16,6 +16,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/controllers"
+	"github.com/minifleet/minifleet/hack/bench/wait"
 	"github.com/minifleet/minifleet/hack/lab"
 )
 
@@ -28,7 +29,7 @@ const (
 	placementName  = "one-of-all"
 	benchAgent     = "bench"
 	// patience bounds each wait.
-	patience = 5 * time.Minute
+	patience = 20 * time.Minute
 )
 
 var memberNames = []string{"alpine", "basalt", "cinder"}
@@ -40,14 +41,26 @@ type fleet struct {
 	say     func(string, ...any)
 	// nodes says that members have nodes, so that Jobs run.
 	nodes bool
+	// hasty has servers save CPU time, and be killed in the end, and waits be as short as they may be.
+	hasty bool
+	// confined are members that are a namespace each, instead of a cluster each.
+	confined []confined
+	// proxy is before a member that can hang, nil where there is none.
+	proxy *lab.Proxy
+	// serial is of the next name.
+	serial int
 
 	lab        *lab.Lab
 	git        *lab.GitServer
 	controller *lab.Process
 	metricsURL string
-	hub        client.Client
-	hubConfig  *rest.Config
-	trail      *trail
+	// pprofURL is where the controller's profiles are, where the option asks for them.
+	pprofURL string
+	// receiverURL is where webhooks are sent to, without the path.
+	receiverURL string
+	hub         client.Client
+	hubConfig   *rest.Config
+	trail       *trail
 	// bare are clients without anything of MiniFleet's, by cluster: protobuf, no limit on requests.
 	bare map[string]*kubernetes.Clientset
 }
@@ -64,8 +77,8 @@ func (f *fleet) with(ctx context.Context, root string, measure func(context.Cont
 	return nil
 }
 
-// start starts everything but registers no member yet.
-func (f *fleet) start(ctx context.Context, root string) error {
+// clusters are the hub and the members.
+func (f *fleet) clusters() []lab.ClusterSpec {
 	specs := []lab.ClusterSpec{{Name: hubName, Controllers: true, AuditLevel: f.options.auditLevel}}
 	for _, name := range memberNames {
 		spec := lab.ClusterSpec{Name: name, Controllers: true, AuditLevel: f.options.auditLevel}
@@ -76,8 +89,22 @@ func (f *fleet) start(ctx context.Context, root string) error {
 		}
 		specs = append(specs, spec)
 	}
+	if f.options.profiles != "" {
+		for i := range specs {
+			specs[i].APIServerArgs = append(specs[i].APIServerArgs, "--profiling=true")
+		}
+	}
+	return specs
+}
+
+// start starts everything but registers no member yet.
+func (f *fleet) start(ctx context.Context, root string) error {
 	var err error
-	if f.lab, err = lab.Start(context.WithoutCancel(ctx), lab.Options{Dir: filepath.Join(f.dir, "lab"), Clusters: specs}); err != nil {
+	o := lab.Options{Dir: filepath.Join(f.dir, "lab"), Clusters: f.clusters()}
+	if f.hasty {
+		o.Env = lab.Hasty
+	}
+	if f.lab, err = lab.Start(context.WithoutCancel(ctx), o); err != nil {
 		return err
 	}
 	if f.git, err = lab.NewGitServer(filepath.Join(f.dir, "repositories")); err != nil {
@@ -86,21 +113,44 @@ func (f *fleet) start(ctx context.Context, root string) error {
 	if err := f.lab.Cluster(hubName).ApplyCRDs(ctx, filepath.Join(root, "config", "crd", "bases")); err != nil {
 		return err
 	}
+	// As config/default has it: a hub without it would answer writes sooner.
+	if err := f.lab.Cluster(hubName).ApplyPolicies(ctx, filepath.Join(root, "config", "policy")); err != nil {
+		return err
+	}
 	if err := f.connect(ctx); err != nil {
 		return err
 	}
 	f.say("a hub and %d members are ready", len(memberNames))
+	return f.startController(ctx)
+}
+
+// startController starts the controller on addresses of its own, and waits until it serves metrics.
+func (f *fleet) startController(ctx context.Context) error {
 	address, err := lab.FreeAddress()
 	if err != nil {
 		return err
 	}
 	f.metricsURL = "http://" + address + "/metrics"
+	receiver, err := lab.FreeAddress()
+	if err != nil {
+		return err
+	}
+	f.receiverURL = "http://" + receiver
 	f.controller = &lab.Process{
 		Name: "controller", Path: f.options.binary,
 		Args: []string{"controller", "--kubeconfig", f.lab.Cluster(hubName).KubeconfigPath(), "--namespace", systemNamespace,
 			"--leader-elect=false", "--metrics-bind-address", address, "--health-probe-bind-address", "0",
-			"--git-allowed-cidrs", "127.0.0.0/8,::1/128", "--git-max-objects", "100000"},
+			"--git-allowed-cidrs", "127.0.0.0/8,::1/128", "--git-max-objects", "100000",
+			"--receiver-bind-address", receiver},
 		PidsDir: filepath.Join(f.dir, "pids"), LogsDir: filepath.Join(f.dir, "logs"),
+	}
+	if f.options.profiles != "" {
+		pprof, err := lab.FreeAddress()
+		if err != nil {
+			return err
+		}
+		f.pprofURL = "http://" + pprof
+		f.controller.Args = append(f.controller.Args, "--pprof-bind-address", pprof)
 	}
 	if err := f.controller.Start(); err != nil {
 		return err
@@ -197,7 +247,7 @@ func (f *fleet) connected(ctx context.Context, n int) error {
 		}
 		for i := range list.Items {
 			if !meta.IsStatusConditionTrue(list.Items[i].Status.Conditions, v1alpha1.ConditionReady) {
-				return false, nil
+				return false, wait.Pause(ctx, time.Duration(n)*time.Millisecond) // many are not listed all the time
 			}
 		}
 		return len(list.Items) == n, nil
@@ -219,6 +269,9 @@ func (f *fleet) stop() error {
 	if f.controller != nil {
 		errs = append(errs, f.controller.Kill())
 	}
+	if f.proxy != nil {
+		f.proxy.Close()
+	}
 	if f.git != nil {
 		errs = append(errs, f.git.Stop())
 	}
@@ -227,7 +280,11 @@ func (f *fleet) stop() error {
 	}
 	if f.lab != nil {
 		_ = f.onJobControllers((*lab.Process).Resume) // a paused process cannot end in good order
-		errs = append(errs, f.lab.Stop())
+		end := (*lab.Lab).Stop
+		if f.hasty {
+			end = (*lab.Lab).Kill
+		}
+		errs = append(errs, end(f.lab))
 	}
 	return errors.Join(errs...)
 }
@@ -240,31 +297,23 @@ func (f *fleet) logTail() error {
 	return errors.New(f.controller.LogTail())
 }
 
-// eventually asks until the answer is yes.
-func (f *fleet) eventually(ctx context.Context, what string, ask func(context.Context) (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		ok, err := ask(ctx)
-		if err != nil {
-			return err
-		}
-		if ok {
-			return nil
-		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
-			return fmt.Errorf("waiting for %s: %w", what, err)
-		}
+// still is how long nobody writes before something counts as over.
+func (f *fleet) still() time.Duration {
+	if f.hasty {
+		return 400 * time.Millisecond
 	}
+	return 2 * time.Second
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// membersText says what the members are.
+func (f *fleet) membersText() string {
+	if len(f.confined) > 0 {
+		return fmt.Sprintf("%d members on %d API servers", len(f.confined), len(memberNames))
 	}
+	return fmt.Sprintf("%d members", len(memberNames))
+}
+
+// eventually asks until the answer is yes.
+func (f *fleet) eventually(ctx context.Context, what string, ask func(context.Context) (bool, error)) error {
+	return wait.Until(ctx, patience, what, ask)
 }

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"net/http"
 	"sync"
 	"time"
 
-	"github.com/go-git/go-git/v5/plumbing/transport"
-	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/config"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/storage/memory"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -71,9 +74,16 @@ func createBundle(ctx context.Context, to *kubernetes.Clientset, b *render.Bundl
 	return err
 }
 
-// createBare creates n MiniClusters in a bare loop, spread over the members, and returns how long that took.
-// They are rendered before.
-func (f *fleet) createBare(ctx context.Context, n int) (time.Duration, error) {
+// target is where one MiniCluster is created.
+type target struct{ hub, member *kubernetes.Clientset }
+
+// createBare sends the creates of one MiniCluster, and nothing to the hub.
+func createBare(ctx context.Context, to target, b *render.Bundle) error {
+	return createBundle(ctx, to.member, b)
+}
+
+// bareLoop creates n MiniClusters, spread over the members, and returns how long that took. They are rendered before.
+func (f *fleet) bareLoop(ctx context.Context, n int, create func(context.Context, target, *render.Bundle) error) (time.Duration, error) {
 	bundles := make([]*render.Bundle, n)
 	for i := range bundles {
 		var err error
@@ -88,8 +98,8 @@ func (f *fleet) createBare(ctx context.Context, n int) (time.Duration, error) {
 	for worker := range inFlight {
 		group.Go(func() {
 			for i := range work {
-				to := f.bare[memberNames[i%len(memberNames)]]
-				errs[worker] = errors.Join(errs[worker], createBundle(ctx, to, bundles[i]))
+				to := target{hub: f.bare[hubName], member: f.bare[memberNames[i%len(memberNames)]]}
+				errs[worker] = errors.Join(errs[worker], create(ctx, to, bundles[i]))
 			}
 		})
 	}
@@ -105,6 +115,7 @@ func (f *fleet) createBare(ctx context.Context, n int) (time.Duration, error) {
 func (f *fleet) clearFloor(ctx context.Context) error {
 	background := metav1.DeletePropagationBackground
 	o, all := metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{LabelSelector: "minifleet.dev/fleetminicluster"}
+	onHub := metav1.ListOptions{LabelSelector: "bench=hub"}
 	for _, c := range f.bare {
 		core := c.CoreV1()
 		err := errors.Join(
@@ -112,7 +123,8 @@ func (f *fleet) clearFloor(ctx context.Context) error {
 			core.Secrets(floorNamespace).DeleteCollection(ctx, o, all),
 			core.ConfigMaps(floorNamespace).DeleteCollection(ctx, o, all),
 			core.RESTClient().Delete().Namespace(floorNamespace).Resource("services").VersionedParams(&all, scheme.ParameterCodec).Do(ctx).Error(),
-			core.ConfigMaps(floorNamespace).DeleteCollection(ctx, o, metav1.ListOptions{LabelSelector: "bench=hub"}),
+			core.ConfigMaps(floorNamespace).DeleteCollection(ctx, o, onHub),
+			core.Secrets(floorNamespace).DeleteCollection(ctx, o, onHub),
 		)
 		if err != nil {
 			return err
@@ -121,41 +133,84 @@ func (f *fleet) clearFloor(ctx context.Context) error {
 	return nil
 }
 
-// bareSource is a bare clone that git itself keeps, and fetches only what is new to.
+// bareSource is a clone in memory, to which only what is new is fetched: no process has to be started for it here.
 type bareSource struct {
-	dir string
+	repository *git.Repository
+	head       plumbing.Hash
 }
 
-func cloneBare(ctx context.Context, dir, url string) (*bareSource, error) {
-	s := &bareSource{dir: dir}
-	_, err := runGit(ctx, ".", "clone", "--quiet", "--bare", url, dir)
-	return s, err
-}
-
-// fetch fetches what is new and returns how it differs from what was there.
-func (s *bareSource) fetch(ctx context.Context) (string, error) {
-	if _, err := runGit(ctx, s.dir, "-c", "gc.auto=0", "fetch", "--quiet", "--no-tags", "origin", "main"); err != nil {
-		return "", err
+func cloneBare(ctx context.Context, url string) (*bareSource, error) {
+	repository, err := git.CloneContext(ctx, memory.NewStorage(), nil, &git.CloneOptions{URL: url, SingleBranch: true, ReferenceName: "refs/heads/main", Tags: git.NoTags})
+	if err != nil {
+		return nil, err
 	}
-	return runGit(ctx, s.dir, "diff", "--no-renames", "main", "FETCH_HEAD")
+	head, err := repository.Head()
+	if err != nil {
+		return nil, err
+	}
+	return &bareSource{repository: repository, head: head.Hash()}, nil
 }
 
-// advance makes the last fetch what the next one is compared with.
-func (s *bareSource) advance(ctx context.Context) error {
-	_, err := runGit(ctx, s.dir, "update-ref", "refs/heads/main", "FETCH_HEAD")
-	return err
+// fetch fetches what is new and returns the files that were added or changed.
+func (s *bareSource) fetch(ctx context.Context) ([]string, error) {
+	const fetched = "refs/remotes/origin/main"
+	err := s.repository.FetchContext(ctx, &git.FetchOptions{RefSpecs: []config.RefSpec{"+refs/heads/main:" + fetched}, Tags: git.NoTags})
+	if err != nil {
+		return nil, err
+	}
+	head, err := s.repository.Reference(fetched, true)
+	if err != nil {
+		return nil, err
+	}
+	from, err := s.tree(s.head)
+	if err != nil {
+		return nil, err
+	}
+	to, err := s.tree(head.Hash())
+	if err != nil {
+		return nil, err
+	}
+	changes, err := object.DiffTreeContext(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, change := range changes {
+		_, file, err := change.Files()
+		if err != nil {
+			return nil, err
+		}
+		if file == nil {
+			continue // deleted
+		}
+		text, err := file.Contents()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, text)
+	}
+	s.head = head.Hash()
+	return files, nil
+}
+
+func (s *bareSource) tree(of plumbing.Hash) (*object.Tree, error) {
+	commit, err := s.repository.CommitObject(of)
+	if err != nil {
+		return nil, err
+	}
+	return commit.Tree()
 }
 
 // applyBare is the floor of one push: fetch, diff, and five writes one after the other: one on the hub, of a
 // ConfigMap with what Git holds, and four on a member.
 func (f *fleet) applyBare(ctx context.Context, s *bareSource, name, member string) (time.Duration, error) {
 	start := time.Now()
-	diff, err := s.fetch(ctx)
+	files, err := s.fetch(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if n := strings.Count(diff, "\ndiff ") + 1; diff == "" || n != 1 {
-		return 0, fmt.Errorf("the push of %s changed something else than one file:\n%s", name, diff)
+	if len(files) != 1 {
+		return 0, fmt.Errorf("the push of %s changed %d files", name, len(files))
 	}
 	bundle, err := bareBundle(name)
 	if err != nil {
@@ -163,7 +218,7 @@ func (f *fleet) applyBare(ctx context.Context, s *bareSource, name, member strin
 	}
 	onHub := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"bench": "hub"}},
-		Data:       map[string]string{"manifest": diff},
+		Data:       map[string]string{"manifest": files[0]},
 	}
 	if _, err := f.bare[hubName].CoreV1().ConfigMaps(floorNamespace).Create(ctx, onHub, metav1.CreateOptions{}); err != nil {
 		return 0, err
@@ -171,26 +226,26 @@ func (f *fleet) applyBare(ctx context.Context, s *bareSource, name, member strin
 	if err := createBundle(ctx, f.bare[member], bundle); err != nil {
 		return 0, err
 	}
-	took := time.Since(start)
-	return took, s.advance(ctx)
+	return time.Since(start), nil
 }
 
-// listRefs is one ls-remote, over a connection that is there already.
+// listRefs is one ls-remote, over a connection that is there already, whose answer nobody parses.
 func listRefs(ctx context.Context, url string) (time.Duration, error) {
-	endpoint, err := transport.NewEndpoint(url)
-	if err != nil {
-		return 0, err
-	}
 	start := time.Now()
-	session, err := githttp.DefaultClient.NewUploadPackSession(endpoint, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/info/refs?service=git-upload-pack", http.NoBody)
 	if err != nil {
 		return 0, err
 	}
-	if _, err := session.AdvertisedReferencesContext(ctx); err != nil {
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
 		return 0, err
 	}
-	took := time.Since(start)
-	return took, session.Close()
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("the Git server answers %s", response.Status)
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	return time.Since(start), err
 }
 
 // listCaches reads all that the controller's caches hold, with one LIST for each kind and cluster, all at
@@ -210,27 +265,29 @@ func (f *fleet) listCaches(ctx context.Context) (time.Duration, error) {
 	return time.Since(start), errors.Join(errs...)
 }
 
+// cacheLists are the LISTs of all caches. Each member has a connection of its own.
 func (f *fleet) cacheLists() ([]func(context.Context) error, error) {
 	ours := metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=minifleet", ResourceVersion: "0"}
-	var lists []func(context.Context) error
-	for _, name := range memberNames {
-		cfg, err := f.lab.Cluster(name).RESTConfig()
+	lists := []func(context.Context) error{f.listHub}
+	for _, m := range f.membersOf() {
+		cfg, err := f.lab.Cluster(m.cluster).RESTConfig()
 		if err != nil {
 			return nil, err
 		}
-		cfg.UserAgent, cfg.ContentType = benchAgent, "application/vnd.kubernetes.protobuf"
+		cfg.UserAgent, cfg.ContentType, cfg.Dial = benchAgent, "application/vnd.kubernetes.protobuf", dialer()
 		c, err := kubernetes.NewForConfig(cfg)
 		if err != nil {
 			return nil, err
 		}
+		in := m.namespace()
 		lists = append(lists,
-			func(ctx context.Context) error { _, err := c.BatchV1().Jobs("").List(ctx, ours); return err },
-			func(ctx context.Context) error { _, err := c.CoreV1().ConfigMaps("").List(ctx, ours); return err },
-			func(ctx context.Context) error { _, err := c.CoreV1().Secrets("").List(ctx, ours); return err },
-			func(ctx context.Context) error { _, err := c.CoreV1().Services("").List(ctx, ours); return err },
+			func(ctx context.Context) error { _, err := c.BatchV1().Jobs(in).List(ctx, ours); return err },
+			func(ctx context.Context) error { _, err := c.CoreV1().ConfigMaps(in).List(ctx, ours); return err },
+			func(ctx context.Context) error { _, err := c.CoreV1().Secrets(in).List(ctx, ours); return err },
+			func(ctx context.Context) error { _, err := c.CoreV1().Services(in).List(ctx, ours); return err },
 		)
 	}
-	return append(lists, f.listHub), nil
+	return lists, nil
 }
 
 func (f *fleet) listHub(ctx context.Context) error {

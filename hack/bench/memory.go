@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/hack/bench/wait"
 	"github.com/minifleet/minifleet/hack/lab"
 )
 
@@ -85,7 +86,7 @@ func (b *resting) restartController(ctx context.Context, members int) error {
 	if err != nil {
 		return err
 	}
-	_, err = b.trail.quiet(ctx, 4*still)
+	_, err = b.trail.quiet(ctx, 4*b.still())
 	return err
 }
 
@@ -136,7 +137,7 @@ func (b *resting) weighDoubles(ctx context.Context) error {
 	if err := b.connected(ctx, len(memberNames)); err != nil {
 		return err
 	}
-	if err := pause(ctx, lingers); err != nil {
+	if err := wait.Pause(ctx, lingers); err != nil {
 		return err
 	}
 	return b.weighLive(ctx, fmt.Sprintf("memory: %d of them removed", n))
@@ -159,7 +160,7 @@ func (f *fleet) bareCaches(ctx context.Context, n int) (weight, error) {
 			return weight{}, err
 		}
 	}
-	if err := pause(ctx, 4*still); err != nil {
+	if err := wait.Pause(ctx, 4*f.still()); err != nil {
 		return weight{}, err
 	}
 	after, share := measure(), float64(n)

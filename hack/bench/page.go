@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/hack/bench/wait"
 	"github.com/minifleet/minifleet/hack/lab"
 )
 
@@ -203,7 +204,7 @@ func (d *dashboards) churn(ctx context.Context) (stop func() (float64, error)) {
 	group.Go(func() {
 		defer close(due)
 		for k := 0; ; k++ {
-			if pause(ctx, time.Until(start.Add(time.Duration(k)*time.Second/churnRate))) != nil {
+			if wait.Pause(ctx, time.Until(start.Add(time.Duration(k)*time.Second/churnRate))) != nil {
 				return
 			}
 			select {
@@ -287,7 +288,7 @@ func (d *dashboards) marks(ctx context.Context) (pushed, told []time.Duration, e
 		return nil, nil, errors.New("no row is seen that has failed")
 	}
 	for k := range markers {
-		if err := pause(ctx, time.Duration(300+draw(k, "pause", 400))*time.Millisecond); err != nil {
+		if err := wait.Pause(ctx, time.Duration(300+draw(k, "pause", 400))*time.Millisecond); err != nil {
 			return nil, nil, err
 		}
 		d.number++

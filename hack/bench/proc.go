@@ -17,13 +17,16 @@ import (
 // clockTick is the unit of CPU time in /proc/PID/stat; it is the same on every Linux that Go runs on.
 const clockTick = time.Second / 100
 
+// benchProcess is this process: the bare loops, and the Git server.
+const benchProcess = "bench and Git"
+
 // cpu returns the CPU time that each process has used so far, by name; Git's own processes are not in it.
 func (f *fleet) cpu() (map[string]time.Duration, error) {
 	pids, err := lab.Running(filepath.Join(f.dir, "lab", "pids"))
 	if err != nil {
 		return nil, err
 	}
-	pids["minifleet"], pids["bench and Git"] = f.controller.Pid(), os.Getpid()
+	pids["minifleet"], pids[benchProcess] = f.controller.Pid(), os.Getpid()
 	used := map[string]time.Duration{}
 	for name, pid := range pids {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

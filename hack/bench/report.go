@@ -11,18 +11,20 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/minifleet/minifleet/hack/bench/record"
 )
 
 // report is what was measured. Times are in milliseconds.
 type report struct {
-	MiniClusters int      `json:"miniClusters"`
-	Members      int      `json:"members"`
-	Runs         int      `json:"runs"`
-	CPUs         int      `json:"cpus"`
-	JobsRun      bool     `json:"jobControllersRun"`
-	Rows         []row    `json:"rows"`
-	Counts       []row    `json:"counts"`
-	Memory       []weight `json:"memory"`
+	MiniClusters int             `json:"miniClusters"`
+	Members      int             `json:"members"`
+	Runs         int             `json:"runs"`
+	CPUs         int             `json:"cpus"`
+	JobsRun      bool            `json:"jobControllersRun"`
+	Rows         []record.Figure `json:"rows"`
+	Counts       []record.Figure `json:"counts"`
+	Memory       []weight        `json:"memory"`
 	// Requests are those of the controller for one MiniCluster, by side and kind: those until the last Job
 	// was created, and those after.
 	Requests []request `json:"requests"`
@@ -30,25 +32,18 @@ type report struct {
 	Reconciliations []float64 `json:"reconciliations"`
 	// Stages are the times from the trigger to each step, by measurement.
 	Stages map[string][]stage `json:"stages"`
-	// CPU is CPU seconds by what was measured and process, of all runs.
-	CPU map[string]map[string]float64 `json:"cpuSeconds"`
+	// CPU is CPU seconds of each run, by what was measured and process.
+	CPU map[string][]map[string]float64 `json:"cpuSeconds"`
 	// RestartWrites counts the writes of all restarts.
 	RestartWrites map[string]int `json:"restartWrites"`
+	// FirstWrites counts the writes of a start with statuses that the bench has made.
+	FirstWrites map[string]int `json:"firstWrites,omitempty"`
+	// Further are figures that others are made of.
+	Further []record.Figure `json:"furtherFigures,omitempty"`
+	// Output are lines of programs that measure by themselves.
+	Output []string `json:"output,omitempty"`
 
 	seen map[string]*request
-}
-
-// row is a figure beside its floor.
-type row struct {
-	What      string    `json:"what"`
-	Statistic string    `json:"statistic"`
-	Value     float64   `json:"value"`
-	Unit      string    `json:"unit,omitempty"` // milliseconds where there is none
-	Floor     string    `json:"floor,omitempty"`
-	FloorAt   float64   `json:"floorValue,omitempty"`
-	Ratio     float64   `json:"ratio,omitempty"`
-	Values    []float64 `json:"values"`
-	Floors    []float64 `json:"floors,omitempty"`
 }
 
 // weight is what the controller holds: memory in MiB.
@@ -63,10 +58,13 @@ type weight struct {
 
 // request is a kind of request, and how many of it there are for one MiniCluster.
 type request struct {
-	Side   string  `json:"side"`
-	What   string  `json:"what"`
-	Before float64 `json:"untilLastJob"`
-	After  float64 `json:"after"`
+	// MiniClusters is how many there were at once.
+	MiniClusters int     `json:"miniClusters"`
+	JobsRun      bool    `json:"jobControllersRun,omitempty"`
+	Side         string  `json:"side"`
+	What         string  `json:"what"`
+	Before       float64 `json:"untilLastJob"`
+	After        float64 `json:"after"`
 }
 
 // stage is a step on the way of MiniClusters: the median time from the trigger to its first, middle and
@@ -86,7 +84,7 @@ type stage struct {
 func newReport(o options) *report {
 	return &report{
 		MiniClusters: o.n, Members: len(memberNames), Runs: o.runs, CPUs: runtime.NumCPU(), JobsRun: o.jobsRun,
-		Stages: map[string][]stage{}, CPU: map[string]map[string]float64{}, RestartWrites: map[string]int{}, seen: map[string]*request{},
+		Stages: map[string][]stage{}, CPU: map[string][]map[string]float64{}, RestartWrites: map[string]int{}, FirstWrites: map[string]int{}, seen: map[string]*request{},
 	}
 }
 
@@ -104,24 +102,33 @@ func quantile(q float64) func([]time.Duration) time.Duration {
 
 func (r *report) row(what, statistic string, values []time.Duration, floor string, floors []time.Duration, of func([]time.Duration) time.Duration) {
 	value, base := inMilliseconds(of(values)), inMilliseconds(of(floors))
-	r.Rows = append(r.Rows, row{
-		What: what, Statistic: statistic, Value: value, Floor: floor, FloorAt: base, Ratio: value / base,
+	r.Rows = append(r.Rows, record.Figure{
+		What: what, Statistic: statistic, Value: value, Floor: floor, FloorAt: base, Ratio: ratio(value, base),
 		Values: each(values), Floors: each(floors),
 	})
 }
 
 // figure reports something that is not a time.
 func (r *report) figure(what, unit string, value float64, floor string, base float64) {
-	figure := row{What: what, Unit: unit, Value: value, Floor: floor, FloorAt: base}
-	if base != 0 {
-		figure.Ratio = value / base
+	figure := record.Figure{What: what, Unit: unit, Value: value, Floor: floor, FloorAt: base, Values: []float64{value}}
+	if floor != "" {
+		figure.Floors = []float64{base}
 	}
+	figure.Ratio = ratio(value, base)
 	r.Rows = append(r.Rows, figure)
+}
+
+// ratio is that of a value to its floor; 0 where there is none.
+func ratio(value, floor float64) float64 {
+	if floor == 0 {
+		return 0
+	}
+	return value / floor
 }
 
 // count reports the largest of some counts.
 func (r *report) count(what string, values []float64) {
-	r.Counts = append(r.Counts, row{What: what, Statistic: "most", Value: slices.Max(values), Values: values})
+	r.Counts = append(r.Counts, record.Figure{What: what, Statistic: "most", Value: slices.Max(values), Values: values})
 }
 
 func inMilliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
@@ -145,16 +152,16 @@ func (e *event) side() string {
 }
 
 // tally counts the controller's requests for n MiniClusters: those until the last Job, and the rest.
-func (r *report) tally(n int, before, after []event) {
+func (r *report) tally(n int, jobsRun bool, before, after []event) {
 	for i, events := range [][]event{before, after} {
 		for j := range events {
 			e := &events[j]
 			if !e.minifleet() {
 				continue
 			}
-			key := e.side() + " " + e.what()
+			key := fmt.Sprintf("%06d %t %s %s", n, jobsRun, e.side(), e.what())
 			if r.seen[key] == nil {
-				r.seen[key] = &request{Side: e.side(), What: e.what()}
+				r.seen[key] = &request{MiniClusters: n, JobsRun: jobsRun, Side: e.side(), What: e.what()}
 			}
 			share := 1 / float64(n) / float64(r.Runs)
 			if i == 0 {
@@ -210,14 +217,46 @@ func (r *report) stage(measurement, side, what string, at []time.Duration, took 
 	r.Stages[measurement] = stages
 }
 
-// cpuTime adds what each process has used between two readings.
-func (r *report) cpuTime(measurement string, before, after map[string]time.Duration) {
-	if r.CPU[measurement] == nil {
-		r.CPU[measurement] = map[string]float64{}
+// cpuTime notes the CPU time that each process has used in a run.
+func (r *report) cpuTime(measurement string, used map[string]time.Duration) {
+	run := map[string]float64{}
+	for name, d := range used {
+		run[name] = d.Seconds()
 	}
-	for name, used := range after {
-		r.CPU[measurement][name] += (used - before[name]).Seconds()
+	r.CPU[measurement] = append(r.CPU[measurement], run)
+}
+
+// figures reports medians of what is not a time. The floors may be missing.
+func (r *report) figures(what, unit string, values []float64, floor string, floors []float64) {
+	figure := record.Figure{What: what, Unit: unit, Value: median(values), Values: values, Floor: floor, Floors: floors}
+	if len(floors) > 0 {
+		figure.FloorAt = median(floors)
+		figure.Ratio = ratio(figure.Value, figure.FloorAt)
 	}
+	r.Rows = append(r.Rows, figure)
+}
+
+// p99Of is what the value may be called that 99 of 100 of n values do not exceed.
+func p99Of(n int) string {
+	if n < 100 {
+		return fmt.Sprintf("slowest of %d", n)
+	}
+	return fmt.Sprintf("p99 of %d", n)
+}
+
+// details are what is no figure beside a floor.
+func (r *report) details() any {
+	return struct {
+		Requests        []request                       `json:"requests,omitempty"`
+		Reconciliations []float64                       `json:"reconciliations,omitempty"`
+		Stages          map[string][]stage              `json:"stages,omitempty"`
+		CPU             map[string][]map[string]float64 `json:"cpuSeconds,omitempty"`
+		Memory          []weight                        `json:"memory,omitempty"`
+		RestartWrites   map[string]int                  `json:"restartWrites,omitempty"`
+		FirstWrites     map[string]int                  `json:"firstWrites,omitempty"`
+		Further         []record.Figure                 `json:"furtherFigures,omitempty"`
+		Output          []string                        `json:"output,omitempty"`
+	}{r.Requests, r.Reconciliations, r.Stages, r.CPU, r.Memory, r.RestartWrites, r.FirstWrites, r.Further, r.Output}
 }
 
 // finish computes what follows from all runs.
@@ -324,10 +363,15 @@ func (r *report) writeRequests(out io.Writer) {
 func (r *report) writeCPU(out io.Writer) {
 	for _, measurement := range slices.Sorted(maps.Keys(r.CPU)) {
 		fmt.Fprintf(out, "\nCPU TIME OF ONE RUN (%s)\tSECONDS\n", measurement)
-		used := r.CPU[measurement]
+		used := map[string]float64{}
+		for _, run := range r.CPU[measurement] {
+			for name, seconds := range run {
+				used[name] += seconds / float64(len(r.CPU[measurement]))
+			}
+		}
 		for _, name := range slices.Sorted(maps.Keys(used)) {
-			if seconds := used[name] / float64(r.Runs); seconds >= 0.01 {
-				fmt.Fprintf(out, "%s\t%.2f\n", name, seconds)
+			if used[name] >= 0.01 {
+				fmt.Fprintf(out, "%s\t%.2f\n", name, used[name])
 			}
 		}
 	}

@@ -44,15 +44,15 @@ func parsed(t *testing.T, cluster string, lines ...string) []event {
 }
 
 func TestRequestsAreCountedForOneMiniCluster(t *testing.T) {
-	r := newReport(options{n: 2, runs: 2})
+	r := newReport(options{size: size{n: 2, runs: 2}})
 	strangers := strings.Replace(createJob, "minifleet", "bench", 1)
 	for range 2 { // runs
-		r.tally(2, parsed(t, "alpine", createJob, createJob, strangers), parsed(t, hubName, lostRace))
+		r.tally(2, false, parsed(t, "alpine", createJob, createJob, strangers), parsed(t, hubName, lostRace))
 	}
 	r.finish()
 	want := []request{
-		{Side: "hub", What: "update fleetminiclusters/status (409)", After: 0.5},
-		{Side: "members", What: "create jobs", Before: 1},
+		{MiniClusters: 2, Side: "hub", What: "update fleetminiclusters/status (409)", After: 0.5},
+		{MiniClusters: 2, Side: "members", What: "create jobs", Before: 1},
 	}
 	if diff := cmp.Diff(want, r.Requests); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
@@ -66,7 +66,7 @@ func TestStagesTellRepeatedRequestsApart(t *testing.T) {
 		events[i].Received = start.Add(time.Duration(10*i) * time.Millisecond)
 		events[i].Answered = events[i].Received.Add(4 * time.Millisecond)
 	}
-	r := newReport(options{n: 1, runs: 1})
+	r := newReport(options{size: size{n: 1, runs: 1}})
 	r.stages("x", start, events)
 	r.finish()
 	var got []string

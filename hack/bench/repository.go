@@ -2,13 +2,20 @@ package main
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -101,6 +108,54 @@ func (r *repository) fetch(ctx context.Context) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, fetchAnnotation, time.Now().UnixNano())
 	source := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Namespace: fleetNamespace, Name: r.name}}
 	return r.fleet.hub.Patch(ctx, source, client.RawPatch(types.MergePatchType, patch))
+}
+
+// hook gives the GitSource a receiver, and returns what calls it as GitHub does after a push.
+func (r *repository) hook(ctx context.Context) (call func(context.Context) error, err error) {
+	const token = "of the bench and of nobody else"
+	key := client.ObjectKey{Namespace: fleetNamespace, Name: r.name}
+	if err := r.fleet.create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name + "-webhook"},
+		Data:       map[string][]byte{v1alpha1.ReceiverTokenKey: []byte(token)},
+	}); err != nil {
+		return nil, err
+	}
+	source := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	patch := fmt.Appendf(nil, `{"spec":{"receiver":{"type":"github","secretRef":{"name":%q}}}}`, key.Name+"-webhook")
+	if err := r.fleet.hub.Patch(ctx, source, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return nil, err
+	}
+	err = r.fleet.eventually(ctx, "the path of the webhook", func(ctx context.Context) (bool, error) {
+		err := r.fleet.hub.Get(ctx, key, source)
+		return source.Status.WebhookPath != "", err
+	})
+	if err != nil {
+		return nil, err
+	}
+	url := r.fleet.receiverURL + source.Status.WebhookPath
+	return func(ctx context.Context) error { return postPush(ctx, url, token) }, nil
+}
+
+// postPush tells of a push to the branch main.
+func postPush(ctx context.Context, url, token string) error {
+	const body = `{"ref":"refs/heads/main","repository":{"default_branch":"main"}}`
+	mac := hmac.New(sha256.New, []byte(token))
+	_, _ = io.WriteString(mac, body) // a hash takes everything
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-GitHub-Event", "push")
+	req.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusAccepted {
+		err = fmt.Errorf("the webhook was answered with %s", res.Status)
+	}
+	return errors.Join(err, res.Body.Close())
 }
 
 func (r *repository) git(ctx context.Context, args ...string) error {

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/hack/bench/wait"
 	"github.com/minifleet/minifleet/hack/lab"
 )
 
@@ -27,12 +27,14 @@ const (
 const (
 	othersName     = "others"
 	everywhereName = "everywhere"
-	// restingRuns is how many MiniClusters have ended, and how many run, in a resting fleet.
-	restingRuns = 15
+	// restingMiniClusters is how many there are in a resting fleet where nothing is said.
+	restingMiniClusters = 30
 	// reconnects is how often a connection is lost and made anew to see what stays behind.
 	reconnects = 8
 	// hungFor is how long a member goes on hanging between two measurements of what that costs.
 	hungFor = 90 * time.Second
+	// renewal is after how long every watch of the client library has been renewed.
+	renewal = 10 * time.Minute
 	// forever is how long, in seconds, what does not end runs.
 	forever = 1000000
 )
@@ -40,16 +42,11 @@ const (
 // resting measures a fleet in which nothing happens.
 type resting struct {
 	*bench
-	proxy  *lab.Proxy
-	serial int // of the next MiniCluster
+	// sized says that the options say how many MiniClusters there are, half of which have ended.
+	sized bool
 }
 
 func (b *resting) all(ctx context.Context) error {
-	defer func() {
-		if b.proxy != nil {
-			b.proxy.Close()
-		}
-	}()
 	if err := b.setUp(ctx); err != nil {
 		return err
 	}
@@ -92,14 +89,8 @@ func (b *resting) setUp(ctx context.Context) error {
 	if err := b.connected(ctx, len(memberNames)); err != nil {
 		return err
 	}
-	one := int32(1)
-	for name, spec := range map[string]v1alpha1.PlacementSpec{
-		othersName:     {NumberOfClusters: &one, ExcludeClusterNames: []string{fragile}},
-		everywhereName: {},
-	} {
-		if err := b.create(ctx, &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: fleetNamespace, Name: name}, Spec: spec}); err != nil {
-			return err
-		}
+	if err := b.hungPlacements(ctx, fragile); err != nil {
+		return err
 	}
 	return b.populate(ctx)
 }
@@ -111,8 +102,12 @@ func (b *resting) populate(ctx context.Context) error {
 		return err
 	}
 	b.standing = r
+	if !b.sized {
+		b.options.n = restingMiniClusters
+	}
+	half := b.options.n / 2
 	files := map[string]string{}
-	for i := range restingRuns {
+	for i := range half {
 		ends, goesOn := fmt.Sprintf("ends-%02d", i), fmt.Sprintf("goes-on-%02d", i)
 		files[ends+".yaml"] = steered(ends, placementName, 1)
 		files[goesOn+".yaml"] = steered(goesOn, placementName, forever)
@@ -138,16 +133,16 @@ func (b *resting) populate(ctx context.Context) error {
 				running++
 			}
 		}
-		return ended == restingRuns && running == restingRuns, nil
+		return ended == half && running == half, nil
 	})
 	if err != nil {
 		return err
 	}
-	if _, err := b.trail.quiet(ctx, 4*still); err != nil {
+	if _, err := b.trail.quiet(ctx, 4*b.still()); err != nil {
 		return err
 	}
-	b.say("%d runs have ended, %d go on", restingRuns, restingRuns)
-	return b.weigh(ctx, fmt.Sprintf("at rest: %d runs that have ended, %d that go on", restingRuns, restingRuns))
+	b.say("%d runs have ended, %d go on", half, half)
+	return b.weigh(ctx, fmt.Sprintf("at rest: %d runs that have ended, %d that go on", half, half))
 }
 
 // steered is a MiniCluster whose pod ends after some seconds.
@@ -166,14 +161,14 @@ func (b *resting) rest(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := b.trail.quiet(ctx, still); err != nil {
+	if _, err := b.trail.quiet(ctx, b.still()); err != nil {
 		return err
 	}
 	b.trail.watches = true
 	defer func() { b.trail.watches = false }()
 	start := time.Now()
 	b.say("counting requests for %s", b.options.idleFor)
-	if err := pause(ctx, b.options.idleFor); err != nil {
+	if err := wait.Pause(ctx, b.options.idleFor); err != nil {
 		return err
 	}
 	events, err := b.trail.read()
@@ -183,7 +178,11 @@ func (b *resting) rest(ctx context.Context) error {
 	perHour := float64(time.Hour) / float64(time.Since(start))
 	ours, floor, others := restingRequests(events)
 	for _, m := range []struct{ name, what string }{{observed, "its capacity observed"}, {unobserved, "capacity: None"}} {
-		b.report.figure("requests to a resting member in an hour, "+m.what, "", ours[m.name]*perHour, "one watch for each kind", floor[m.name]*perHour)
+		against := "one watch for each kind"
+		if b.options.idleFor < renewal {
+			against = "" // so early no watch has to be renewed
+		}
+		b.report.figure("requests to a resting member in an hour, "+m.what, "", ours[m.name]*perHour, against, floor[m.name]*perHour)
 	}
 	b.report.figure("requests to the hub in an hour, of a resting fleet", "", ours[hubName]*perHour, "", 0)
 	b.report.count(fmt.Sprintf("requests of a resting fleet that renew no watch, in %s", b.options.idleFor), []float64{float64(len(others))})
@@ -236,7 +235,7 @@ func (b *resting) hung(ctx context.Context) error {
 		{othersName, "one MiniCluster for the others"}, {everywhereName, "one MiniCluster for all, its Jobs on the others"},
 	} {
 		b.report.row("while a member hangs: "+of.what, "p50", hanging[of.placement], "without it", calm[of.placement], quantile(0.5))
-		b.report.row("while a member hangs: "+of.what, "p99", hanging[of.placement], "without it", calm[of.placement], quantile(0.99))
+		b.report.row("while a member hangs: "+of.what, p99Of(len(hanging[of.placement])), hanging[of.placement], "without it", calm[of.placement], quantile(0.99))
 	}
 	return b.reconnect(ctx)
 }
@@ -254,7 +253,7 @@ func (b *resting) whileHung(ctx context.Context, into pushes, weigh bool) error 
 		if err := b.weighLive(ctx, fmt.Sprintf("at rest: a member hung for %.0f s", time.Since(start).Seconds())); err != nil {
 			return err
 		}
-		if err := pause(ctx, hungFor); err != nil {
+		if err := wait.Pause(ctx, hungFor); err != nil {
 			return err
 		}
 	}
@@ -268,11 +267,10 @@ func (b *resting) whileHung(ctx context.Context, into pushes, weigh bool) error 
 func (b *resting) block(ctx context.Context, into pushes) error {
 	for range b.options.singles {
 		for _, placement := range []string{othersName, everywhereName} {
-			took, err := b.onOthers(ctx, fmt.Sprintf("h-%04d", b.serial), placement)
+			took, err := b.onOthers(ctx, b.nextName("h-"), placement)
 			if err != nil {
 				return err
 			}
-			b.serial++
 			into[placement] = append(into[placement], took)
 		}
 	}
@@ -284,7 +282,7 @@ func (b *resting) onOthers(ctx context.Context, name, placement string) (time.Du
 	if err := b.standing.push(ctx, map[string]string{name + ".yaml": steered(name, placement, forever)}); err != nil {
 		return 0, err
 	}
-	if _, err := b.trail.quiet(ctx, still/4); err != nil {
+	if _, err := b.trail.quiet(ctx, b.still()/4); err != nil {
 		return 0, err
 	}
 	start := time.Now()
@@ -320,7 +318,7 @@ func (b *resting) back(ctx context.Context) error {
 	if err := b.connected(ctx, len(memberNames)); err != nil {
 		return err
 	}
-	_, err := b.trail.quiet(ctx, 4*still)
+	_, err := b.trail.quiet(ctx, 4*b.still())
 	return err
 }
 

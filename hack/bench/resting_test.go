@@ -13,7 +13,7 @@ import (
 )
 
 func TestRowsAreChosenByTheirWholeNames(t *testing.T) {
-	o := options{n: 1, runs: 1, singles: 1, doubles: 1, strangers: 1, output: "table", rows: "single,restart"}
+	o := options{size: size{n: 1, runs: 1, singles: 1, doubles: 1, strangers: 1}, output: "table", rows: "single,restart"}
 	if !o.valid() || !o.has("restart") || o.has("rest") || o.has(restingRows) {
 		t.Errorf("%+v: restart is not rest", o)
 	}

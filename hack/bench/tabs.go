@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/minifleet/minifleet/hack/bench/wait"
 )
 
 // tabs is how many streams are open at once.
@@ -53,7 +55,7 @@ func (d *dashboards) idle(ctx context.Context, tokens []string) (map[string]floa
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := pause(ctx, 15*time.Second); err != nil { // reviews of when they were opened are old by then
+	if err := wait.Pause(ctx, 15*time.Second); err != nil { // reviews of when they were opened are old by then
 		return nil, 0, err
 	}
 	memory := live() - before
@@ -61,7 +63,7 @@ func (d *dashboards) idle(ctx context.Context, tokens []string) (map[string]floa
 		return nil, 0, err
 	}
 	start := time.Now()
-	if err := pause(ctx, d.options.tabsFor); err != nil {
+	if err := wait.Pause(ctx, d.options.tabsFor); err != nil {
 		return nil, 0, err
 	}
 	events, err := d.trail.read()
@@ -103,7 +105,7 @@ func open(ctx context.Context, url string, tokens []string) (closeAll func(), er
 			if err = <-said; err == nil {
 				break
 			}
-			if err := pause(ctx, time.Second); err != nil {
+			if err := wait.Pause(ctx, time.Second); err != nil {
 				return closeAll, err
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/minifleet/minifleet/hack/bench/wait"
 	"github.com/minifleet/minifleet/hack/lab"
 )
 
@@ -132,7 +133,7 @@ func (t *trail) until(ctx context.Context, what string, enough func([]event) boo
 		if len(events) > 0 && enough(all) {
 			return all, nil
 		}
-		if err := pause(ctx, 5*time.Millisecond); err != nil {
+		if err := wait.Pause(ctx, 5*time.Millisecond); err != nil {
 			return all, fmt.Errorf("waiting for %s: %w", what, err)
 		}
 	}
@@ -155,7 +156,7 @@ func (t *trail) quiet(ctx context.Context, d time.Duration) ([]event, error) {
 			}
 		}
 		all = append(all, events...)
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := wait.Pause(ctx, 20*time.Millisecond); err != nil {
 			return all, fmt.Errorf("waiting until nobody writes: %w", err)
 		}
 	}
