@@ -15,7 +15,7 @@ BIN := $(CURDIR)/bin
 
 # IMG is the image that docker-build makes and deploy uses. Deploy a release by its digest, NAME@sha256:…, since tags move.
 IMG ?= minifleet:dev
-# CONFIG is what deploy applies: config/default, or config/with-dashboard.
+# CONFIG is what deploy applies: config/default, config/with-dashboard, or config/with-receiver.
 CONFIG ?= config/default
 # FUZZTIME is for each fuzz target, BENCHTIME for each benchmark.
 FUZZTIME ?= 30s
@@ -23,10 +23,11 @@ BENCHTIME ?= 1s
 # E2E limits the end-to-end tests to those that match: make test-e2e E2E='a member that hangs'
 E2E ?=
 # SEED is of the first schedule of a soak, drawn at random where it is empty; DURATION is how long it goes on. LOSSES is how
-# many times as often as usual the hub is made to forget in it.
+# many times as often as usual the hub is made to forget in it; with SHARDS=2 two controllers divide the fleet.
 SEED ?=
 DURATION ?= 10m
 LOSSES ?=
+SHARDS ?=
 # ORDER is the seed of the random order of the controllers' and the end-to-end tests, which each run prints; drawn where
 # it is empty.
 ORDER ?=
@@ -36,12 +37,19 @@ FOCUS ?=
 # RUN limits it to tests that match.
 FLUX ?=
 RUN ?=
-# BENCH is the flags of the measurement of the whole system: make bench-fleet BENCH='-n 1000 -runs 3'
+# ROW limits the benchmark to rows: make bench ROW=3,7. OUT gets its results. BENCH is further flags of it, or of bench-fleet:
+# make bench-fleet BENCH='-n 1000 -runs 3'
+ROW ?=
+OUT ?= bench
 BENCH ?=
+# ARGS is flags for run.
+ARGS ?=
 # PROCS is how many processes share the controllers' tests. Each has API servers of its own, and mostly waits.
 PROCS ?= 4
 # E2E_PROCS is how many share the end-to-end tests.
 E2E_PROCS ?= 2
+# PREBUILT is set by what has built everything before it runs several targets at once: none of them builds it under another.
+PREBUILT ?=
 # KUBECTL is the machine's own, else the one inside the test-cluster program.
 KUBECTL ?= $(or $(shell command -v kubectl),$(BIN)/testcluster kubectl)
 
@@ -55,6 +63,8 @@ GINKGO := $(call tool,ginkgo,github.com/onsi/ginkgo/v2)
 # The race detector needs cgo and a C compiler. It is for what has goroutines of its own; elsewhere it
 # would cost a second build of everything and find nothing.
 RACE_PATTERN := ^$(MODULE)/(clusters|gitsource/fetch)(/|$$)
+# What it would take minutes for and find nothing in runs without it: one reader of much that is hostile.
+RACE_SKIP := ^TestAttacksEndAtTheirLimits$$
 HAVE_RACE = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null && echo yes)
 
 # The page needs Node.js 20.19 or later, and npm.
@@ -65,13 +75,16 @@ HAVE_NODE = $(shell command -v npm >/dev/null && node -e 'const [a, b] = process
 .PHONY: help
 help: ## List the targets.
 	@awk 'BEGIN { FS = ":.*## " } /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z0-9\/-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z0-9\/-]+:.*## / { printf "  %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: all
 all: build bin/testcluster ## Build all programs.
 
 .PHONY: build
-build: $(if $(HAVE_NODE),web,web-note) ## Build bin/minifleet, with the page where Node.js is, and bin/kubectl-minifleet.
+build: $(if $(PREBUILT),,build-minifleet) ## Build bin/minifleet, with the page where Node.js is, and bin/kubectl-minifleet.
+
+.PHONY: build-minifleet
+build-minifleet: $(if $(HAVE_NODE),web,web-note)
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(MODULE)/internal/version.version=$(VERSION)' -o bin/minifleet .
 	@# With bin in PATH, it is the plugin of kubectl.
 	@ln -sf minifleet bin/kubectl-minifleet
@@ -120,7 +133,11 @@ clean: ## Remove what was built.
 ##@ Change
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) $(if $(HAVE_NODE),$(WEB)/node_modules/.package-lock.json) ## Write deep copies, CRDs, the controller's role and the types of the page's client anew.
+generate: generate-code ## Write anew deep copies, CRDs, the controller's role, the types of the page's client, and what is made of config.
+
+# What is made of config comes after it.
+.PHONY: generate-code
+generate-code: $(CONTROLLER_GEN) $(if $(HAVE_NODE),$(WEB)/node_modules/.package-lock.json)
 	$(CONTROLLER_GEN) object paths=./api/...
 	$(CONTROLLER_GEN) crd paths=./api/v1alpha1/... output:crd:dir=config/crd/bases
 	$(CONTROLLER_GEN) rbac:roleName=controller-manager paths=./controllers/... paths=./clusters/... output:rbac:dir=config/rbac
@@ -160,8 +177,27 @@ verify: generate lint shellcheck ## Check that generated files, formatting, modu
 
 ##@ Test
 
+# What a target of hack/make adds to: TEST_PARTS guard a change, and run in `make test`; RELEASE_PARTS judge with programs of
+# others what is released, and take minutes to compile.
+TEST_PARTS =
+RELEASE_PARTS =
+
+# All is built first, and what is installed with apt-get, so that what runs at the same time finds it. The lanes are of about
+# the same length: the first keeps the processors busy, the others mostly wait for clusters of their own.
 .PHONY: test
-test: test-unit $(if $(HAVE_NODE),web-test web-size) test-cluster test-e2e ## Run everything that guards a change.
+test: test-tools ## Run everything that guards a change, and tell how long each part took.
+	@echo "NOT TESTED here but by make test-release: $(RELEASE_PARTS)"
+	@MAKE='$(MAKE)' hack/make/parts.sh 'test-unit test-cluster' '$(if $(HAVE_NODE),web-test web-size )test-e2e' '$(TEST_PARTS)'
+
+.PHONY: test-tools
+test-tools: sshd chromium $(GINKGO) bin/testcluster build
+
+.PHONY: test-parts
+test-parts: ## Run the tests of what is released, installed, watched and recovered, all of hack/make.
+
+.PHONY: test-release
+test-release: bin/testcluster build ## Judge what is released with other programs: Helm 3, operator-sdk, Alertmanager, kube-state-metrics.
+	@MAKE='$(MAKE)' hack/make/parts.sh $(foreach part,$(RELEASE_PARTS),'$(part)')
 
 # Packages with tests, one a line, and after a space lab for those whose tests start clusters: they depend on hack/lab.
 test_packages = go list -test -f '{{if eq .Name "main"}}{{$$lab := ""}}{{range .Deps}}{{if eq . "$(MODULE)/hack/lab"}}{{$$lab = " lab"}}{{end}}{{end}}{{.ImportPath}}{{$$lab}}{{end}}' ./... \
@@ -169,19 +205,27 @@ test_packages = go list -test -f '{{if eq .Name "main"}}{{$$lab := ""}}{{range .
 # RACE is -race if it can be had.
 RACE = $(if $(HAVE_RACE),-race,)
 
+# The tests of SSH run OpenSSH's sshd where it is installed.
+.PHONY: sshd
+sshd:
+	@command -v sshd >/dev/null || [ -x /usr/sbin/sshd ] || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		{ apt-get install -qq -y --no-install-recommends openssh-server || { apt-get update -qq && apt-get install -qq -y --no-install-recommends openssh-server; }; } >/dev/null 2>&1; } || \
+		echo "sshd is not installed, and only root on Debian or Ubuntu can do that here: reading repositories over SSH goes untested"
+
 .PHONY: test-unit
-test-unit: race-note shared-note ## Run the tests that need no cluster: less than a minute.
+test-unit: race-note shared-note sshd ## Run the tests that need no cluster: a minute or two.
 	@# All at once: each ends with packages that mostly wait.
 	@unit=$$($(test_packages) | { grep -v ' lab$$' || true; }); failed=0; \
 		go test $$(grep -vE '$(RACE_PATTERN)' <<<"$$unit") & plain=$$!; \
-		go test $(RACE) $$(grep -E '$(RACE_PATTERN)' <<<"$$unit") & racy=$$!; \
+		go test -timeout 20m $(RACE) $(if $(RACE),-skip '$(RACE_SKIP)') $$(grep -E '$(RACE_PATTERN)' <<<"$$unit") & racy=$$!; \
 		go test -C hack/bench ./... || failed=1; \
+		$(if $(RACE),go test -run '$(RACE_SKIP)' ./gitsource/fetch || failed=1;) \
 		wait $$plain || failed=1; wait $$racy || failed=1; exit $$failed
 
 .PHONY: test-cluster
-test-cluster: shared-note $(GINKGO) bin/testcluster build ## Run the tests of single parts against real API servers.
+test-cluster: shared-note sshd $(GINKGO) bin/testcluster build ## Run the tests of single parts against real API servers.
 	@# Both at once: each test process has API servers of its own.
-	@go test -p 1 -timeout 20m $$($(test_packages) | sed -n 's/ lab$$//p' | grep -vE '^$(MODULE)/(controllers|e2e(/.*)?)$$') & others=$$!; failed=0; \
+	@go test -p 1 -timeout 20m $$($(test_packages) | sed -n 's/ lab$$//p' | grep -vE '^$(MODULE)/(controllers|e2e(/soak|/recovery)?)$$') & others=$$!; failed=0; \
 		$(GINKGO) run --procs $(PROCS) --timeout 20m --silence-skips --succinct --randomize-all $(if $(ORDER),--seed $(ORDER)) $(if $(FOCUS),--focus '$(FOCUS)') ./controllers || failed=1; \
 		wait $$others || failed=1; exit $$failed
 
@@ -211,7 +255,7 @@ test-browser: chromium $(GINKGO) bin/testcluster build ## Run all specs of the p
 
 .PHONY: soak
 soak: bin/testcluster build ## Play random schedules of faults and edits for DURATION, beginning with SEED.
-	MINIFLEET_SOAK_SEED='$(SEED)' MINIFLEET_SOAK_LOSSES='$(LOSSES)' MINIFLEET_SOAK_DURATION='$(DURATION)' go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./e2e/soak
+	MINIFLEET_SOAK_SEED='$(SEED)' MINIFLEET_SOAK_LOSSES='$(LOSSES)' MINIFLEET_SOAK_SHARDS='$(SHARDS)' MINIFLEET_SOAK_DURATION='$(DURATION)' go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./e2e/soak
 
 .PHONY: test-flux
 test-flux: ## Run the pods' scripts with the real Flux at FLUX, in namespaces of this machine: root only, minutes.
@@ -225,21 +269,6 @@ race-note:
 .PHONY: shared-note
 shared-note:
 	@go test -v -run '^TestShared$$' ./internal/miniclustertest | sed -nE 's/^ +[a-z_]+\.go:[0-9]+: //p'
-
-.PHONY: bench
-bench: ## Run the benchmarks of single packages.
-	@files=$$(git grep -l --untracked '^func Benchmark' -- '*_test.go') || { echo "there are no benchmarks"; exit 0; }; \
-	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$(xargs -n1 dirname <<<"$$files" | sort -u | sed 's|^|./|')
-
-.PHONY: bench-fleet
-bench-fleet: build bin/testcluster ## Measure the whole system against bare loops in the same run: minutes.
-	go build -C hack/bench -o $(BIN)/bench .
-	bin/bench $(BENCH)
-
-.PHONY: bench-dashboard
-bench-dashboard: web bin/testcluster ## Measure the dashboard with 2,000 and 10,000 MiniClusters, in Chromium too: minutes.
-	go build -C hack/bench -o $(BIN)/bench .
-	bin/bench -n 0 -rows list,page,frames,push,tabs $(BENCH)
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME.
@@ -279,6 +308,16 @@ manifests: $(KUSTOMIZE) ## Print everything that deploy applies.
 install: $(KUSTOMIZE) $(kubectl_built) ## Install the CRDs only.
 	$(KUSTOMIZE) build config/crd | $(KUBECTL) apply --server-side -f -
 
+# Nobody but an administrator of the hub should do this: it uses the rights of the kubeconfig.
+.PHONY: run
+run: build $(kubectl_built) ## Run the controller on this machine, with flags ARGS='--workers 8'. First install, and undeploy.
+	@$(KUBECTL) get namespace minifleet-system >/dev/null 2>&1 || $(KUBECTL) create namespace minifleet-system
+	bin/minifleet controller --log-text $(ARGS)
+
+.PHONY: samples
+samples: $(KUSTOMIZE) $(kubectl_built) ## Apply config/samples to namespace default. They run on members with labels gpu=true, or site=north or south.
+	$(KUSTOMIZE) build config/samples | $(KUBECTL) apply --server-side -f -
+
 .PHONY: deploy
 deploy: $(KUSTOMIZE) $(kubectl_built) ## Install the CRDs and the controller with the image IMG.
 	$(KUSTOMIZE) build $(CONFIG) | $(with_image) | $(KUBECTL) apply --server-side -f -
@@ -311,3 +350,8 @@ $(CONTROLLER_GEN) $(GOLANGCI_LINT) $(KUSTOMIZE) $(GINKGO):
 	@echo "Building $(@F): minutes the first time"
 	@mkdir -p $(BIN)
 	@cd hack/tools/$(TOOL) && go build -v -o $@ $(PACKAGE) 2>&1 | awk -v what=$(TOOL) -f ../progress.awk
+
+# Targets of one topic each: what is released, how it is installed, how it is watched.
+include hack/make/*.mk
+
+test-parts: $(TEST_PARTS)

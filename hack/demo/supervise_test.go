@@ -67,7 +67,7 @@ func TestSupervise(t *testing.T) {
 func TestSuperviseWhatCannotStart(t *testing.T) {
 	dir := t.TempDir()
 	p := &lab.Process{Name: "it", Path: filepath.Join(dir, "missing"), PidsDir: dir, LogsDir: dir}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	said := &counter{what: "is started again", enough: 3, then: cancel}
 	if err := supervise(ctx, p, backOff{time.Millisecond, time.Millisecond, time.Minute}, said); err != nil || said.n < said.enough {
