@@ -11,6 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,9 +68,7 @@ func (r *Reconciler) SetUp(mgr mcmanager.Manager, reachability *events.Notifier[
 		For(&v1alpha1.FleetMiniCluster{}, mcbuilder.WithEngageWithLocalCluster(true),
 			mcbuilder.WithEngageWithProviderClusters(false), mcbuilder.WithPredicates(r.newcomers.predicate(), r.expectations.Predicate(), r.vanished.predicate(), own)).
 		Watches(&v1alpha1.Placement{}, r.onHub(r.usersOfPlacement), hub(predicate.GenerationChangedPredicate{})...).
-		Watches(&v1alpha1.MemberCluster{}, r.onHub(func(ctx context.Context, m client.Object) []types.NamespacedName {
-			return r.usersOfMember(ctx, m.GetName())
-		}), hub(memberChanged)...).
+		Watches(&v1alpha1.MemberCluster{}, r.onHub(r.onMemberCluster), hub(memberChanged)...).
 		Watches(&v1alpha1.GitSource{}, r.onHub(r.usersOfSource), hub(sourceGrantChanged)...).
 		Watches(&corev1.Namespace{}, r.onHub(r.usersOfNamespace), hub(predicate.Or[client.Object](allowance.Changed(), orderChanged))...).
 		WatchesRawSource(reachability.Source()).
@@ -172,6 +171,14 @@ func (r *Reconciler) usersOfPlacement(ctx context.Context, placement client.Obje
 func (r *Reconciler) usersOfMember(ctx context.Context, member string) []types.NamespacedName {
 	all := func(*v1alpha1.FleetMiniCluster) bool { return true }
 	return append(r.which(ctx, client.MatchingFields{membersIndex: member}, all), r.which(ctx, client.MatchingFields{membersIndex: anyMember}, all)...)
+}
+
+// onMemberCluster returns the users of a MemberCluster that has changed. One that was deleted leaves nothing in memory.
+func (r *Reconciler) onMemberCluster(ctx context.Context, member client.Object) []types.NamespacedName {
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(member), &v1alpha1.MemberCluster{}, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
+		r.queue.Forget(member.GetName())
+	}
+	return r.usersOfMember(ctx, member.GetName())
 }
 
 // membersIndex is the index of FleetMiniClusters by the members whose changes concern them, anyMember stands for all.

@@ -229,6 +229,21 @@ func (q *Queue) forget(member string) {
 	delete(q.orders, member)
 }
 
+// Forget drops what was seen of a member that is not registered any more. What is reserved on it, and who waits there, is for
+// those to change who do. Its version goes on: a view that was made before is none of a member that gets the same name.
+func (q *Queue) Forget(member string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.rooms, member)
+	delete(q.known, member)
+	delete(q.asking, member)
+	delete(q.shares, member)
+	delete(q.served, member)
+	delete(q.spares, member)
+	delete(q.orders, member)
+	q.version[member]++
+}
+
 // Runs is how many reservations there are on each member.
 func (q *Queue) Runs() map[string]int {
 	q.mu.Lock()

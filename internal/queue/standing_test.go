@@ -95,3 +95,25 @@ func TestMembersOfLines(t *testing.T) {
 	equal(t, []string{"alpine", "basalt"}, waiting(entry("a", 0, 1, gang(1)), entry("b", 0, 1, gang(1), elsewhere)).Members(nil))
 	equal(t, []string{"alpine", "cinder"}, waiting(entry("a", 0, 1, gang(1), anywhere)).Members([]string{"cinder", "alpine"}))
 }
+
+func TestForgottenMemberHasNoLine(t *testing.T) {
+	q := waiting(entry("a", 5, 1, gang(1), anywhere))
+	q.Known("alpine", 1)
+	q.NotifyWhenKnown("basalt", key("a"))
+	if got := q.Places(); got[key("a")] != 1 {
+		t.Fatalf("places %v", got)
+	}
+	before := q.View("alpine", newMember(node("n1", "4", ssd)).Room(), key("b"))
+	q.Forget("alpine")
+	q.Forget("basalt")
+	if got := q.Places(); len(got) != 0 {
+		t.Errorf("places %v, with no member", got)
+	}
+	if got := q.Known("basalt", 1); len(got) != 0 {
+		t.Errorf("%v have asked about a member that was deleted since", got)
+	}
+	// Another one of the same name is not the one that was looked at.
+	if q.Reserve(key("b"), []queue.Request{{View: before, Reservation: queue.Reservation{Gang: gang(1)}}}) {
+		t.Error("reserved with a view of the member that was deleted")
+	}
+}
