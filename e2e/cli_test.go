@@ -94,7 +94,8 @@ var _ = Describe("The command line", func() {
 		Expect(progress).To(ContainSubstring("✓ Succeeded"))
 		Expect(t.ok(ctx, "wait lammps")).To(ContainSubstring("lammps  ✓ Succeeded"))
 		Expect(t.ok(ctx, "get")).To(MatchRegexp(`lammps +✓ Succeeded +2/2 +alpine`))
-		Expect(t.ok(ctx, "tree lammps")).To(And(ContainSubstring("member alpine  ✓ Succeeded"), ContainSubstring("2 pods  ✓ Succeeded")))
+		// The run ends with its lead: on a busy member the other pod may not have ended by then, and is deleted.
+		Expect(t.ok(ctx, "tree lammps")).To(And(ContainSubstring("member alpine  ✓ Succeeded"), MatchRegexp("(2 pods|1 pod)  ✓ Succeeded")))
 		Expect(t.ok(ctx, "why lammps")).To(ContainSubstring("It succeeded on alpine at "))
 		Eventually(func() string { return t.ok(ctx, "events lammps") }).Should(ContainSubstring("RunSucceeded"))
 		Expect(t.ok(ctx, "rerun lammps --wait --timeout 60s")).To(ContainSubstring("✓ Succeeded"))
