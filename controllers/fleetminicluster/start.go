@@ -13,6 +13,7 @@ import (
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/controllers/fleetminicluster/references"
 	"github.com/minifleet/minifleet/internal/plan"
+	"github.com/minifleet/minifleet/internal/render"
 	"github.com/minifleet/minifleet/internal/tracing"
 )
 
@@ -115,24 +116,50 @@ func (c *reconciliation) start(ctx context.Context, m *clusters.Member, want *ba
 
 // render renders the MiniCluster for a member.
 func (c *reconciliation) render(t *plan.Target, cert []byte) (*rendered, error) {
-	fmc, run := c.snapshot.Object, c.round.Ledger.Last(t.Name)
+	rendering, err := c.rendering(t, cert)
+	if err != nil {
+		return nil, err
+	}
+	bundle, err := rendering.Objects()
+	if err != nil {
+		return nil, err
+	}
+	out := &rendered{job: bundle.Job, services: bundle.ServicesPod, support: supportOf(bundle)}
+	if rendering.Run != nil {
+		clusters.HoldBack(out.job)
+	}
+	return out, nil
+}
+
+// renderSupport renders only what the Job needs.
+func (c *reconciliation) renderSupport(t *plan.Target, cert []byte) ([]client.Object, error) {
+	rendering, err := c.rendering(t, cert)
+	if err != nil {
+		return nil, err
+	}
+	bundle, err := rendering.Support()
+	if err != nil {
+		return nil, err
+	}
+	return supportOf(bundle), nil
+}
+
+func (c *reconciliation) rendering(t *plan.Target, cert []byte) (*plan.Rendering, error) {
+	fmc := c.snapshot.Object
 	spec, err := c.decision.Spec(t.Name, t.Step.Action, fmc)
 	if err != nil {
 		return nil, err
 	}
-	bundle, err := plan.Rendering{
+	return &plan.Rendering{
 		Object: fmc, Namespace: t.Namespace, Spec: spec, Valid: c.decision.Valid, Origin: c.origin(fmc), CurveCert: cert,
-		Suspend: c.decision.Wanted.Suspend, Run: run,
-	}.Objects()
-	if err != nil {
-		return nil, err
+		Suspend: c.decision.Wanted.Suspend, Run: c.round.Ledger.Last(t.Name),
+	}, nil
+}
+
+func supportOf(b *render.Bundle) []client.Object {
+	out := []client.Object{b.Secret, b.ConfigMap}
+	for _, service := range b.Services {
+		out = append(out, service)
 	}
-	out := &rendered{job: bundle.Job, services: bundle.ServicesPod, support: []client.Object{bundle.Secret, bundle.ConfigMap}}
-	for _, service := range bundle.Services {
-		out.support = append(out.support, service)
-	}
-	if run != nil {
-		clusters.HoldBack(out.job)
-	}
-	return out, nil
+	return out
 }

@@ -104,11 +104,11 @@ func (c *reconciliation) repair(ctx context.Context, t *plan.Target, w *maintena
 		w.requeueAfter(left)
 		return nil
 	}
-	bundle, err := c.render(t, c.placeholder())
+	support, err := c.renderSupport(t, c.placeholder())
 	if err != nil {
 		return err
 	}
-	for i, obj := range bundle.support {
+	for i, obj := range support {
 		d, err := c.members[t.Name].Compare(ctx, obj, c.origin(c.snapshot.Object))
 		if err != nil {
 			return err
@@ -132,14 +132,14 @@ func (c *reconciliation) putBack(ctx context.Context, t *plan.Target, index int,
 	if err != nil {
 		return err
 	}
-	bundle, err := c.render(t, cert)
+	support, err := c.renderSupport(t, cert)
 	if err != nil {
 		return err
 	}
 	if err := c.permit(ctx, t); err != nil {
 		return err
 	}
-	obj := bundle.support[index]
+	obj := support[index]
 	changed, err := c.members[t.Name].Apply(ctx, obj, c.origin(c.snapshot.Object))
 	if err != nil || !changed {
 		return err
@@ -261,12 +261,12 @@ func (c *reconciliation) cleanUpEnded(ctx context.Context, t *plan.Target, w *ma
 
 // anythingLeft asks the cache, so that a MiniCluster that was cleaned up costs no requests.
 func (c *reconciliation) anythingLeft(ctx context.Context, t *plan.Target) (bool, error) {
-	bundle, err := c.render(t, c.placeholder())
+	support, err := c.renderSupport(t, c.placeholder())
 	if err != nil {
 		return false, err
 	}
 	m, origin := c.members[t.Name], c.origin(c.snapshot.Object)
-	for _, obj := range bundle.support {
+	for _, obj := range support {
 		d, err := m.Compare(ctx, obj, origin)
 		var conflict *clusters.Conflict
 		if errors.As(err, &conflict) {

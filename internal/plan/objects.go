@@ -28,14 +28,7 @@ type Rendering struct {
 
 // Objects are those of a run on a member. The Job is not held back yet.
 func (r Rendering) Objects() (*render.Bundle, error) {
-	in := render.Input{
-		Name: r.Object.Name, Namespace: r.Namespace, Spec: *r.Spec, Valid: r.Valid, CurveCert: r.CurveCert,
-		Suspend: r.Suspend, Origin: r.Origin,
-	}
-	if r.Run != nil {
-		in.RunID = r.Run.ID
-	}
-	bundle, err := render.Render(in)
+	bundle, err := render.Render(r.input())
 	if err != nil {
 		return nil, fmt.Errorf("rendering: %w", err)
 	}
@@ -47,6 +40,26 @@ func (r Rendering) Objects() (*render.Bundle, error) {
 		}
 	}
 	return bundle, nil
+}
+
+// Support are those that the pods of a run need: the same as Objects, without the Job and the pod of services.
+func (r Rendering) Support() (*render.Bundle, error) {
+	bundle, err := render.Support(r.input())
+	if err != nil {
+		return nil, fmt.Errorf("rendering: %w", err)
+	}
+	return bundle, nil
+}
+
+func (r Rendering) input() render.Input {
+	in := render.Input{
+		Name: r.Object.Name, Namespace: r.Namespace, Spec: *r.Spec, Valid: r.Valid, CurveCert: r.CurveCert,
+		Suspend: r.Suspend, Origin: r.Origin,
+	}
+	if r.Run != nil {
+		in.RunID = r.Run.ID
+	}
+	return in
 }
 
 // VariantFor is the MiniCluster as a member with these labels gets it from a placement, provided that it is allowed.

@@ -34,3 +34,26 @@ func TestPodsAreThoseOfRender(t *testing.T) {
 		t.Error("a MiniCluster that is not valid has pods")
 	}
 }
+
+func TestSupportIsThatOfRender(t *testing.T) {
+	in := rich()
+	want, err := render.Render(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := render.Support(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Job != nil || got.ServicesPod != nil {
+		t.Error("it has pods")
+	}
+	want.Job, want.ServicesPod = nil, nil
+	if diff := cmp.Diff(want.Objects(), got.Objects()); diff != "" {
+		t.Error(diff)
+	}
+	in.Spec.Containers, in.Valid = nil, false
+	if _, err := render.Support(in); err == nil {
+		t.Error("a MiniCluster that is not valid has a ConfigMap")
+	}
+}

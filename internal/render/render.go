@@ -58,7 +58,8 @@ type Bundle struct {
 	Services  []*corev1.Service // the headless one first
 	// ServicesPod runs what is beside the brokers, for as long as they run; nil without spec.services.
 	ServicesPod *corev1.Pod
-	Job         *batchv1.Job
+	// Job is nil where only what is beside it was asked for.
+	Job *batchv1.Job
 }
 
 // Object is what all rendered objects are.
@@ -76,7 +77,10 @@ func (b *Bundle) Objects() []Object {
 	if b.ServicesPod != nil {
 		objects = append(objects, b.ServicesPod)
 	}
-	return append(objects, b.Job)
+	if b.Job != nil {
+		objects = append(objects, b.Job)
+	}
+	return objects
 }
 
 // Render returns the objects of a MiniCluster, each with its kind set. The error of a MiniCluster that
@@ -86,6 +90,30 @@ func Render(in Input) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
+	bundle, err := m.support()
+	if err != nil {
+		return nil, err
+	}
+	bundle.ServicesPod, bundle.Job = m.servicesPod(), m.job()
+	if bundle.ServicesPod != nil {
+		if err := stampDigest(bundle.ServicesPod); err != nil {
+			return nil, err
+		}
+	}
+	return bundle, stampDigest(bundle.Job)
+}
+
+// Support returns what Render would of what pods need beside themselves, Secret, ConfigMap and Services, without Job and
+// ServicesPod: for those who compare it with what is on a member, which they do much more often than a run begins.
+func Support(in Input) (*Bundle, error) {
+	m, err := prepare(in)
+	if err != nil {
+		return nil, err
+	}
+	return m.support()
+}
+
+func (m *miniCluster) support() (*Bundle, error) {
 	secret, err := m.secret()
 	if err != nil {
 		return nil, err
@@ -94,7 +122,7 @@ func Render(in Input) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	bundle := &Bundle{Secret: secret, ConfigMap: configMap, Services: m.services(), ServicesPod: m.servicesPod(), Job: m.job()}
+	bundle := &Bundle{Secret: secret, ConfigMap: configMap, Services: m.services()}
 	for _, object := range bundle.Objects() {
 		if err := stampDigest(object); err != nil {
 			return nil, err

@@ -39,3 +39,13 @@ func BenchmarkRender(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkSupport(b *testing.B) {
+	in := rich()
+	in.Valid = true
+	for b.Loop() {
+		if _, err := render.Support(in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
