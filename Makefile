@@ -9,6 +9,13 @@ SHELL := bash
 # A go.work file above this directory would leave out the modules under hack/.
 export GOWORK := off
 
+# Everything is compiled with the flags of what is released, so that programs, tests and linters share one set of compiled
+# packages, and clones of this repository too. The race detector alone needs cgo.
+RACE_CGO ?= $(shell go env CGO_ENABLED 2>/dev/null)
+export RACE_CGO := $(RACE_CGO)
+export CGO_ENABLED := 0
+export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
+
 MODULE := github.com/minifleet/minifleet
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 BIN := $(CURDIR)/bin
@@ -65,7 +72,7 @@ GINKGO := $(call tool,ginkgo,github.com/onsi/ginkgo/v2)
 RACE_PATTERN := ^$(MODULE)/(clusters|gitsource/fetch)(/|$$)
 # What it would take minutes for and find nothing in runs without it: one reader of much that is hostile.
 RACE_SKIP := ^TestAttacksEndAtTheirLimits$$
-HAVE_RACE = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null && echo yes)
+HAVE_RACE = $(shell [ "$(RACE_CGO)" = 1 ] && command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null && echo yes)
 
 # The page needs Node.js 20.19 or later, and npm.
 HAVE_NODE = $(shell command -v npm >/dev/null && node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' 2>/dev/null && echo yes)
@@ -85,7 +92,7 @@ build: $(if $(PREBUILT),,build-minifleet) ## Build bin/minifleet, with the page 
 
 .PHONY: build-minifleet
 build-minifleet: $(if $(HAVE_NODE),web,web-note)
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(MODULE)/internal/version.version=$(VERSION)' -o bin/minifleet .
+	go build -ldflags '-s -w -X $(MODULE)/internal/version.version=$(VERSION)' -o bin/minifleet .
 	@# With bin in PATH, it is the plugin of kubectl.
 	@ln -sf minifleet bin/kubectl-minifleet
 
@@ -167,8 +174,7 @@ verify: generate lint shellcheck ## Check that generated files, formatting, modu
 	go mod tidy -C hack/bench -diff
 	@version=$$(go list -m -f '{{.Version}}' github.com/onsi/ginkgo/v2); \
 		[ "$(notdir $(GINKGO))" = "ginkgo-$$version" ] || { echo "$(notdir $(GINKGO)) runs tests that are written for $$version: make hack/tools/ginkgo/go.mod name that"; exit 1; }
-	@# With the flags of its build, whose packages are compiled once then.
-	CGO_ENABLED=0 go vet -C hack/testcluster -trimpath .
+	go vet -C hack/testcluster .
 	@changed=$$(git status --porcelain); \
 		if [ -n "$$changed" ]; then \
 			echo "the tree is not clean; if you did not change these files, make generate did, and they want committing:"; \
@@ -202,8 +208,9 @@ test-release: bin/testcluster build ## Judge what is released with other program
 # Packages with tests, one a line, and after a space lab for those whose tests start clusters: they depend on hack/lab.
 test_packages = go list -test -f '{{if eq .Name "main"}}{{$$lab := ""}}{{range .Deps}}{{if eq . "$(MODULE)/hack/lab"}}{{$$lab = " lab"}}{{end}}{{end}}{{.ImportPath}}{{$$lab}}{{end}}' ./... \
 	| sed -nE 's/\.test( lab)?$$/\1/p'
-# RACE is -race if it can be had.
+# RACE is -race if it can be had, RACE_GO the command that tests with it.
 RACE = $(if $(HAVE_RACE),-race,)
+RACE_GO = CGO_ENABLED=$(if $(HAVE_RACE),1,0) go
 
 # The tests of SSH run OpenSSH's sshd where it is installed.
 .PHONY: sshd
@@ -217,7 +224,7 @@ test-unit: race-note shared-note sshd ## Run the tests that need no cluster: a m
 	@# All at once: each ends with packages that mostly wait.
 	@unit=$$($(test_packages) | { grep -v ' lab$$' || true; }); failed=0; \
 		go test $$(grep -vE '$(RACE_PATTERN)' <<<"$$unit") & plain=$$!; \
-		go test -timeout 20m $(RACE) $(if $(RACE),-skip '$(RACE_SKIP)') $$(grep -E '$(RACE_PATTERN)' <<<"$$unit") & racy=$$!; \
+		$(RACE_GO) test -timeout 20m $(RACE) $(if $(RACE),-skip '$(RACE_SKIP)') $$(grep -E '$(RACE_PATTERN)' <<<"$$unit") & racy=$$!; \
 		go test -C hack/bench ./... || failed=1; \
 		$(if $(RACE),go test -run '$(RACE_SKIP)' ./gitsource/fetch || failed=1;) \
 		wait $$plain || failed=1; wait $$racy || failed=1; exit $$failed
@@ -231,7 +238,7 @@ test-cluster: shared-note sshd $(GINKGO) bin/testcluster build ## Run the tests 
 
 .PHONY: test-race
 test-race: race-note bin/testcluster build ## Run the controllers' tests with the race detector, which takes them twice as long.
-	go test -timeout 30m $(RACE) ./controllers/...
+	$(RACE_GO) test -timeout 30m $(RACE) ./controllers/...
 
 # The tests of the page drive Chromium where it and Node.js are installed.
 .PHONY: chromium

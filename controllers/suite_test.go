@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 func TestWithAPIServers(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(60 * time.Second)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
 	SetDefaultConsistentlyDuration(2 * time.Second)
 	ctrllog.SetLogger(GinkgoLogr)
 	RunSpecs(t, "Controllers")

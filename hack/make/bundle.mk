@@ -9,7 +9,7 @@ SCORECARD := $(call tool,scorecard-test,github.com/operator-framework/operator-s
 
 $(BIN)/bundle-generator: $(wildcard hack/bundle/*.go) hack/bundle/go.mod
 	@mkdir -p $(BIN)
-	CGO_ENABLED=0 go build -C hack/bundle -trimpath -o $@ .
+	go build -C hack/bundle -o $@ .
 
 .PHONY: generate-bundle
 generate: generate-bundle
@@ -27,7 +27,7 @@ bundle: $(BIN)/bundle-generator ## Package the bundle for OLM, with the image BU
 $(SCORECARD):
 	@echo "Building $(@F): minutes the first time"
 	@mkdir -p $(BIN)
-	@CGO_ENABLED=0 go build -C hack/tools/scorecard-test -v -trimpath -o $@ github.com/operator-framework/operator-sdk/images/scorecard-test 2>&1 \
+	@go build -C hack/tools/scorecard-test -v -o $@ github.com/operator-framework/operator-sdk/images/scorecard-test 2>&1 \
 		| awk -v what=scorecard-test -f hack/tools/progress.awk
 
 .PHONY: test-bundle

@@ -12,7 +12,7 @@ $(HELM3) $(HELM4):
 	@echo "Building $(@F): minutes the first time"
 	@mkdir -p $(BIN)
 	@# As in its releases, the version of Kubernetes that templates see without a cluster is that of its packages.
-	@cd hack/tools/$(TOOL) && minor=$$(go list -m -f '{{.Version}}' k8s.io/client-go | cut -d. -f2) && CGO_ENABLED=0 go build -v -trimpath \
+	@cd hack/tools/$(TOOL) && minor=$$(go list -m -f '{{.Version}}' k8s.io/client-go | cut -d. -f2) && go build -v \
 		-ldflags "-s -w -X helm.sh/helm/$(MAJOR)/internal/version.version=$(patsubst $(TOOL)-%,%,$(@F)) \
 		$(foreach package,lint/rules chartutil,-X helm.sh/helm/v3/pkg/$(package).k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/$(package).k8sVersionMinor=$$minor)" -o $@ helm.sh/helm/$(MAJOR)/cmd/helm 2>&1 \
 		| awk -v what=$(TOOL) -f ../progress.awk

@@ -29,7 +29,7 @@ image-push: image ## Push the image to a registry, IMG=REGISTRY/NAME:TAG, with t
 	@bin/image-layout push -dir $(IMAGE_DIR) -name $(IMG)
 
 bin/image-layout: $(wildcard hack/image/*.go) hack/image/go.mod hack/image/go.sum
-	CGO_ENABLED=0 go build -C hack/image -trimpath -o $(BIN)/image-layout .
+	go build -C hack/image -o $(BIN)/image-layout .
 
 # The tests of the image and of what deploy installs run it with runc where that is installed.
 .PHONY: runc
@@ -50,4 +50,4 @@ verify-image: $(GOLANGCI_LINT)
 .PHONY: test-image
 TEST_PARTS += test-image
 test-image: ## Run the tests of the image.
-	CGO_ENABLED=0 go test -C hack/image -trimpath ./...
+	go test -C hack/image ./...

@@ -6,7 +6,7 @@ PROMTOOL := $(call tool,promtool,github.com/prometheus/prometheus)
 $(PROMTOOL):
 	@echo "Building $(@F): two minutes the first time on two cores"
 	@mkdir -p $(BIN)
-	@cd hack/tools/promtool && CGO_ENABLED=0 go build -v -trimpath -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/promtool 2>&1 | awk -v what=promtool -f ../progress.awk
+	@cd hack/tools/promtool && go build -v -tags remove_all_sd -o $@ github.com/prometheus/prometheus/cmd/promtool 2>&1 | awk -v what=promtool -f ../progress.awk
 
 ##@ Metrics
 
@@ -21,7 +21,7 @@ test-rules: $(PROMTOOL) ## Test the rules of alerts with promtool.
 
 .PHONY: generate-monitoring
 generate-monitoring: ## Generate the dashboard for Grafana and the PrometheusRule of config/monitoring.
-	@CGO_ENABLED=0 go build -C hack/monitoring -trimpath -o $(BIN)/monitoring .
+	@go build -C hack/monitoring -o $(BIN)/monitoring .
 	@$(BIN)/monitoring
 
 generate: generate-monitoring

@@ -33,11 +33,11 @@ dist-check: ## Make the release of the last commit twice, in two folders, and co
 	echo "The same bytes twice:"; cat "$$folder/first/dist/SHA256SUMS"
 
 bin/release: $(wildcard hack/release/*.go) hack/release/go.mod hack/release/go.sum
-	CGO_ENABLED=0 go build -C hack/release -trimpath -o $(BIN)/release .
+	go build -C hack/release -o $(BIN)/release .
 
 bin/cyclonedx-gomod: hack/release/go.mod
 	@echo "Building $(@F): a minute the first time"
-	@CGO_ENABLED=0 go build -C hack/release -trimpath -o $(BIN)/cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+	@go build -C hack/release -o $(BIN)/cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 	@touch $@
 
 .PHONY: verify-release
@@ -58,13 +58,13 @@ verify-workflows: shellcheck
 .PHONY: test-releasing
 TEST_PARTS += test-releasing
 test-releasing: ## Run the tests of what makes releases.
-	CGO_ENABLED=0 go test -C hack/release -trimpath ./...
+	go test -C hack/release ./...
 
 .PHONY: test-dist
 RELEASE_PARTS += test-dist
 # Not cached: what is in the commit is no file that the test opens.
 test-dist: bin/cyclonedx-gomod $(KUSTOMIZE) ## Make a release for this machine's platform twice, compare the bytes, and install the plugin with krew.
-	MINIFLEET_TEST_KUSTOMIZE=$(KUSTOMIZE) MINIFLEET_TEST_SBOM=$(BIN)/cyclonedx-gomod CGO_ENABLED=0 go test -C hack/release -trimpath -count 1 ./...
+	MINIFLEET_TEST_KUSTOMIZE=$(KUSTOMIZE) MINIFLEET_TEST_SBOM=$(BIN)/cyclonedx-gomod go test -C hack/release -count 1 ./...
 
 # What is compared with the previous release is taken from the history.
 .PHONY: history-note
