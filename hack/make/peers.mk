@@ -6,6 +6,6 @@ PEERS ?=
 PEERS_ARGS ?=
 
 .PHONY: bench-peers
-bench-peers: build bin/testcluster ## Measure MiniFleet side by side with Flux CD and others, as far as their programs are there: minutes.
+bench-peers: build bin/testcluster ## Measure MiniFleet side by side with Flux CD, Argo CD and others, as far as their programs are there: minutes.
 	go build -C hack/bench -o $(BIN)/bench-peers ./peers/cmd
 	bin/bench-peers $(if $(PEERS),-dir $(abspath $(PEERS))) -json $(BIN)/bench-peers.json $(PEERS_ARGS)

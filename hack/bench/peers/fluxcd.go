@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"os"
-	"path"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -92,22 +91,21 @@ spec:
 {{- end}}
 `
 
-// placeholder is in a directory before there is anything else, since an empty one cannot be applied.
-const placeholder = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: placeholder, namespace: %s}\n"
-
 // fluxDriver drives both forms.
 type fluxDriver struct {
 	*turn
 	each bool
 
-	repository *repository
+	directories *directories
+	repository  *repository
 }
 
 func (d *fluxDriver) start(ctx context.Context) error {
 	if err := d.lab.Cluster(hubName).ApplyCRDs(ctx, d.program("crds")); err != nil {
 		return err
 	}
-	files, kustomizations, err := d.roots()
+	d.directories = &directories{namespace: d.namespace, each: d.each, apply: kustomization}
+	files, kustomizations, err := d.directories.roots()
 	if err != nil {
 		return err
 	}
@@ -132,26 +130,6 @@ func (d *fluxDriver) start(ctx context.Context) error {
 		return err
 	}
 	return d.allReady(ctx)
-}
-
-// roots returns the directories that are in Git from the begin, each with a file, and the Kustomizations for them.
-func (d *fluxDriver) roots() (files map[string]string, kustomizations []string, err error) {
-	files = map[string]string{}
-	add := func(directory, member string) error {
-		text, err := fill(kustomization, map[string]string{"Name": path.Base(directory), "Namespace": d.namespace, "Path": directory, "Member": member})
-		kustomizations = append(kustomizations, string(text))
-		files[directory+"/placeholder.yaml"] = fmt.Sprintf(placeholder, d.namespace)
-		return err
-	}
-	if d.each {
-		return files, kustomizations, add("fleet", "")
-	}
-	for _, member := range memberNames {
-		if err := add("members/"+member, member); err != nil {
-			return nil, nil, err
-		}
-	}
-	return files, kustomizations, nil
 }
 
 // startProcesses starts source-controller and kustomize-controller as their Deployments do, but on free ports.
@@ -207,24 +185,9 @@ func (d *fluxDriver) allReady(ctx context.Context) error {
 }
 
 func (d *fluxDriver) declare(ctx context.Context, names []string) error {
-	files := map[string]string{}
-	for i, name := range names {
-		objects, err := plain(name, d.namespace)
-		if err != nil {
-			return err
-		}
-		if !d.each {
-			files["members/"+memberOf(i)+"/"+name+".yaml"] = objects
-			continue
-		}
-		files["miniclusters/"+name+"/objects.yaml"] = objects
-		text, err := fill(kustomization, map[string]string{
-			"Name": name, "Namespace": d.namespace, "Path": "miniclusters/" + name, "Member": memberOf(i),
-		})
-		if err != nil {
-			return err
-		}
-		files["fleet/"+name+".yaml"] = string(text)
+	files, err := d.directories.files(names)
+	if err != nil {
+		return err
 	}
 	return d.repository.push(ctx, files)
 }

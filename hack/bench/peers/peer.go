@@ -45,7 +45,7 @@ type driver interface {
 	tell(context.Context) error
 }
 
-var all = []*peer{miniFleet, bareLoop, fluxBulk, fluxEach, argoCD, multiKueue, fluxOperator}
+var all = []*peer{miniFleet, bareLoop, fluxBulk, fluxEach, argoBulk, argoEach, multiKueue, fluxOperator}
 
 // missing returns those of the peer's files that are not below dir.
 func (p *peer) missing(dir string) ([]string, error) {

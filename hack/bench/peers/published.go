@@ -3,16 +3,6 @@ package peers
 // Peers that are not run here have a row all the same, with why not, and with what others have published of them. Such a
 // figure is of other machines and other objects: it gives an order of magnitude, and no ratio.
 
-var argoCD = &peer{
-	name: "argocd", title: "Argo CD, one Application per MiniCluster",
-	how: "not run: what follows is published by others",
-	notMeasured: "its controller and its repo-server are in the Go module github.com/argoproj/argo-cd/v3, whose build was not tried to its end, " +
-		"but nothing here drives them yet",
-	published: "15,000 Applications of one ConfigMap each on three remote clusters are synced within 61.5 minutes by its defaults (50 requests a second) and " +
-		"within 17.5 minutes by 250 requests a second: 4 and 14 Applications a second (Argo CD 2.8 on EKS, https://cnoe.io/blog/argo-cd-application-scalability, 2023)",
-	notComparable: "other machines; an Application there is one ConfigMap, and a MiniCluster here is four objects",
-}
-
 var multiKueue = &peer{
 	name: "multikueue", title: "Kueue's MultiKueue",
 	how: "not run: what follows is published by others",
