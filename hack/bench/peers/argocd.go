@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	argoVersion = "v3.2.12"
+	argoVersion = "v3.2.11"
 	// argoRecipe fills in the directory. A module's replace directives hold only in its own build, so the build here takes them over.
 	argoRecipe = `
 mkdir -p $DIR/crds && echo 'Argo CD ` + argoVersion + `' > $DIR/VERSION
