@@ -33,6 +33,8 @@ type turn struct {
 
 	jobs      *jobs
 	processes []*lab.Process
+	// atEnd undo what the peer's turn has made outside of its namespace, once its processes have ended.
+	atEnd []func(context.Context) error
 	// memory is a directory in memory for temporary files; empty where the system has none.
 	memory string
 }
@@ -125,6 +127,9 @@ func (t *turn) end(ctx context.Context, failed error) error {
 			errs = append(errs, errors.New(process.LogTail()))
 		}
 		errs = append(errs, process.Kill())
+	}
+	for _, undo := range slices.Backward(t.atEnd) {
+		errs = append(errs, undo(ctx))
 	}
 	if t.memory != "" {
 		errs = append(errs, os.RemoveAll(t.memory))
@@ -270,11 +275,16 @@ func decode(text string, data any) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
+	return documents(filled)
+}
+
+// documents reads YAML documents.
+func documents(text []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
-	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(filled), 4096)
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 	for {
 		object := &unstructured.Unstructured{}
-		err := documents.Decode(&object.Object)
+		err := decoder.Decode(&object.Object)
 		if errors.Is(err, io.EOF) {
 			return objects, nil
 		}
@@ -299,15 +309,20 @@ func fill(text string, data any) ([]byte, error) {
 
 // ready waits until an object of the hub has a condition Ready that is True.
 func (t *turn) ready(ctx context.Context, object *unstructured.Unstructured) error {
-	what := fmt.Sprintf("%s %s to be ready", object.GetKind(), object.GetName())
+	return t.condition(ctx, hubName, object, "Ready")
+}
+
+// condition waits until an object has a condition that is True.
+func (t *turn) condition(ctx context.Context, cluster string, object *unstructured.Unstructured, kind string) error {
+	what := fmt.Sprintf("%s %s to have the condition %s", object.GetKind(), object.GetName(), kind)
 	return eventually(ctx, what, func(ctx context.Context) (bool, error) {
-		if err := t.hub().Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+		if err := t.clients[cluster].Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return false, err
 		}
 		conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 		return slices.ContainsFunc(conditions, func(item any) bool {
 			condition, _ := item.(map[string]any)
-			return condition["type"] == "Ready" && condition["status"] == "True"
+			return condition["type"] == kind && condition["status"] == "True"
 		}), t.running()
 	})
 }
