@@ -321,7 +321,7 @@ func (d *multiKueueDriver) serves(ctx context.Context, cluster, address string) 
 		}
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
-			return false, d.running() //nolint:nilerr // it does not listen yet
+			return false, d.running() // it may not listen yet
 		}
 		return response.StatusCode == http.StatusOK, errors.Join(response.Body.Close(), d.running())
 	})
