@@ -39,7 +39,7 @@ func mute(args []string) {
 		}
 	case "hang":
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		select {}
+		time.Sleep(time.Hour) // an empty select would be found to be a deadlock
 	case "fail":
 		fmt.Fprint(os.Stderr, "something\x1b[31m is wrong\nwith it")
 		os.Exit(3)
