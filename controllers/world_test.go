@@ -66,7 +66,7 @@ func (w *world) owns(namespace string) bool {
 	return namespace == w.name || strings.HasPrefix(namespace, w.name+"-")
 }
 
-// removeFromHub removes the members and the FleetMiniClusters of this world, and waits until MiniFleet has done with
+// removeFromHub removes the members, the sources and the FleetMiniClusters of this world, and waits until MiniFleet has done with
 // them: after that it writes nothing to a member that the next test would count.
 func (w *world) removeFromHub(ctx context.Context) {
 	GinkgoHelper()
@@ -83,10 +83,34 @@ func (w *world) removeFromHub(ctx context.Context) {
 				g.Expect(client.IgnoreNotFound(hub.Delete(ctx, m))).To(Succeed())
 			}
 		}
+		sources := w.deleteSources(ctx, g)
 		left := w.deleteFleetMiniClusters(ctx, g)
+		g.Expect(sources).To(BeEmpty())
 		g.Expect(members.Items).To(BeEmpty())
 		g.Expect(left).To(BeEmpty())
 	}).Should(Succeed(), "what is left on the hub of %s", w.name)
+}
+
+// deleteSources returns those that are still there: one that stays would be asked for, and counted, until the suite ends.
+func (w *world) deleteSources(ctx context.Context, g Gomega) []string {
+	var all v1alpha1.GitSourceList
+	g.Expect(hub.List(ctx, &all)).To(Succeed())
+	var left []string
+	for i := range all.Items {
+		s := &all.Items[i]
+		if !w.owns(s.Namespace) {
+			continue
+		}
+		left = append(left, s.Namespace+"/"+s.Name)
+		if s.Spec.DeletionPolicy != v1alpha1.SourceOrphan {
+			s.Spec.DeletionPolicy = v1alpha1.SourceOrphan // its account may not be allowed to delete anything any more
+			g.Expect(client.IgnoreNotFound(hub.Update(ctx, s))).To(Succeed())
+		}
+		if s.DeletionTimestamp == nil {
+			g.Expect(client.IgnoreNotFound(hub.Delete(ctx, s))).To(Succeed())
+		}
+	}
+	return left
 }
 
 // deleteFleetMiniClusters returns those that are still there.
