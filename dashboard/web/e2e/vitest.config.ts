@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config";
 
 const shared = {
   environment: "node" as const,
-  testTimeout: 60_000,
+  testTimeout: 180_000,
   hookTimeout: 60_000,
   // A machine that is busy with other suites may be late. What the page must not do is not forgiven by another attempt.
   retry: 2,
