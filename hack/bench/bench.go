@@ -10,6 +10,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/hack/bench/wait"
+	"github.com/minifleet/minifleet/hack/bench/workload"
 	"github.com/minifleet/minifleet/hack/lab"
 	"github.com/minifleet/minifleet/internal/render"
 )
@@ -286,7 +287,7 @@ func (b *bench) declare(ctx context.Context, name string, n int) (*repository, e
 	files := map[string]string{}
 	for i := range n {
 		mc := fmt.Sprintf("%s-%04d", name, i)
-		files[mc+".yaml"] = fmt.Sprintf(manifest, mc)
+		files[mc+".yaml"] = fmt.Sprintf(workload.Manifest, mc)
 		if b.nodes {
 			files[mc+".yaml"] = steered(mc, placementName, forever)
 		}
@@ -401,7 +402,7 @@ type push struct {
 
 // pushOne pushes one MiniCluster, has the hub told, and waits until all is quiet. It returns the events until its Job.
 func (b *bench) pushOne(ctx context.Context, name string, tell func(context.Context) error) (push, []event, error) {
-	if err := b.standing.push(ctx, map[string]string{name + ".yaml": fmt.Sprintf(manifest, name)}); err != nil {
+	if err := b.standing.push(ctx, map[string]string{name + ".yaml": fmt.Sprintf(workload.Manifest, name)}); err != nil {
 		return push{}, nil, err
 	}
 	if _, err := b.trail.quiet(ctx, b.still()/4); err != nil {

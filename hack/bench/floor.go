@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -19,10 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/yaml"
 
-	"github.com/minifleet/minifleet/api/flux/curve"
-	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/hack/bench/workload"
 	values "github.com/minifleet/minifleet/internal/fleet"
 	"github.com/minifleet/minifleet/internal/render"
 )
@@ -30,27 +27,10 @@ import (
 // inFlight is how many MiniClusters the bare loop creates at once, as many as the controller does.
 const inFlight = 32
 
-// bareCert is the certificate of all that the floors create.
-var bareCert = sync.OnceValues(func() ([]byte, error) {
-	cert, err := curve.New(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	return cert.Encode(), nil
-})
-
 // bareBundle renders a MiniCluster for a floor.
 func bareBundle(name string) (*render.Bundle, error) {
-	var mc fluxv1alpha2.MiniCluster
-	if err := yaml.UnmarshalStrict(fmt.Appendf(nil, manifest, name), &mc); err != nil {
-		return nil, err
-	}
-	cert, err := bareCert()
-	if err != nil {
-		return nil, err
-	}
-	return render.Render(render.Input{
-		Name: name, Namespace: floorNamespace, Spec: mc.Spec, CurveCert: cert, RunID: "floor",
+	return workload.Render(render.Input{
+		Name: name, Namespace: floorNamespace, RunID: "floor",
 		Origin: values.Origin{FleetID: "floor", Owner: floorNamespace + "/" + name, OwnerUID: "floor"},
 	})
 }

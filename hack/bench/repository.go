@@ -23,21 +23,6 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
 
-// manifest is the MiniCluster that is measured with: one pod, and four objects on a member.
-const manifest = `apiVersion: flux-framework.org/v1alpha2
-kind: MiniCluster
-metadata:
-  name: %s
-spec:
-  size: 1
-  tasks: 4
-  containers:
-  - image: ghcr.io/converged-computing/metric-lammps:latest
-    command: lmp -v x 2 -v y 2 -v z 2 -in in.reaxc.hns -nocite
-    resources:
-      limits: {cpu: "4", memory: 2Gi}
-`
-
 // fetchAnnotation on a GitSource makes it fetch its repository at once, as any change of annotations does.
 const fetchAnnotation = "bench.minifleet.dev/fetch"
 

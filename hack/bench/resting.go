@@ -11,6 +11,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/hack/bench/wait"
+	"github.com/minifleet/minifleet/hack/bench/workload"
 	"github.com/minifleet/minifleet/hack/lab"
 )
 
@@ -147,7 +148,7 @@ func (b *resting) populate(ctx context.Context) error {
 
 // steered is a MiniCluster whose pod ends after some seconds.
 func steered(name, placement string, seconds int) string {
-	return fmt.Sprintf(manifest, fmt.Sprintf("%s\n  labels: {%s: %s}", name, v1alpha1.LabelPlacement, placement)) +
+	return fmt.Sprintf(workload.Manifest, fmt.Sprintf("%s\n  labels: {%s: %s}", name, v1alpha1.LabelPlacement, placement)) +
 		fmt.Sprintf("  pod:\n    annotations: {%s: %q}\n", lab.AskSeconds, fmt.Sprint(seconds))
 }
 

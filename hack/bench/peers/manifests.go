@@ -2,9 +2,6 @@ package peers
 
 import (
 	"bytes"
-	"crypto/rand"
-	"fmt"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,46 +9,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/yaml"
 
-	"github.com/minifleet/minifleet/api/flux/curve"
-	fluxv1alpha2 "github.com/minifleet/minifleet/api/flux/v1alpha2"
+	"github.com/minifleet/minifleet/hack/bench/workload"
 	"github.com/minifleet/minifleet/internal/render"
 )
 
-// manifest is the MiniCluster that all are measured with: one pod, and four objects on a member.
-const manifest = `apiVersion: flux-framework.org/v1alpha2
-kind: MiniCluster
-metadata:
-  name: %s
-spec:
-  size: 1
-  tasks: 4
-  containers:
-  - image: ghcr.io/converged-computing/metric-lammps:latest
-    command: lmp -v x 2 -v y 2 -v z 2 -in in.reaxc.hns -nocite
-    resources:
-      limits: {cpu: "4", memory: 2Gi}
-`
-
-// certificate is the one of all brokers.
-var certificate = sync.OnceValues(func() ([]byte, error) {
-	cert, err := curve.New(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	return cert.Encode(), nil
-})
-
 // bundle is what MiniFleet makes of a MiniCluster on a member, for a peer that applies plain objects.
 func bundle(name, namespace string) (*render.Bundle, error) {
-	var mc fluxv1alpha2.MiniCluster
-	if err := yaml.UnmarshalStrict(fmt.Appendf(nil, manifest, name), &mc); err != nil {
-		return nil, err
-	}
-	cert, err := certificate()
-	if err != nil {
-		return nil, err
-	}
-	return render.Render(render.Input{Name: name, Namespace: namespace, Spec: mc.Spec, CurveCert: cert})
+	return workload.Render(render.Input{Name: name, Namespace: namespace})
 }
 
 // plain is the same as YAML documents.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/hack/bench/workload"
 	"github.com/minifleet/minifleet/hack/lab"
 )
 
@@ -147,7 +148,7 @@ func (d *miniFleetDriver) follow(ctx context.Context) error {
 func (d *miniFleetDriver) declare(ctx context.Context, names []string) error {
 	files := map[string]string{}
 	for _, name := range names {
-		files[name+".yaml"] = fmt.Sprintf(manifest, name)
+		files[name+".yaml"] = fmt.Sprintf(workload.Manifest, name)
 	}
 	return d.repository.push(ctx, files)
 }
