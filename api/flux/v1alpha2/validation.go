@@ -39,7 +39,7 @@ func Validate(name string, spec *MiniClusterSpec, path *field.Path) field.ErrorL
 	spec = spec.DeepCopy()
 	spec.Default()
 
-	unfit := validateText(spec, path)
+	unfit, text := validateText(spec, path)
 	var errs field.ErrorList
 	errs = append(errs, validateName(name, spec, field.NewPath("metadata", "name"))...)
 	errs = append(errs, validateSizes(spec, path)...)
@@ -51,7 +51,7 @@ func Validate(name string, spec *MiniClusterSpec, path *field.Path) field.ErrorL
 	errs = append(errs, validateUsers(spec, path)...)
 	errs = append(errs, validateLabels(spec.JobLabels, path.Child("jobLabels"))...)
 	errs = append(errs, validateArchive(spec.Archive.Path, path.Child("archive", "path"))...)
-	errs = append(errs, validateExtent(spec, path)...)
+	errs = append(errs, validateExtent(spec, text, path)...)
 	// Of text that cannot be used at all, nothing else is worth telling.
 	fields := map[string]bool{}
 	for _, e := range unfit {

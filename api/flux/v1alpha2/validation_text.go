@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -20,48 +21,120 @@ var linesAllowed = []string{
 }
 
 // validateText checks every string of a MiniCluster, keys of maps among them, for what no script, no file
-// and no API server could take as it is. It walks all fields, so that none is forgotten.
-func validateText(spec *MiniClusterSpec, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	walkText(reflect.ValueOf(spec).Elem(), path, false, func(text string, at *field.Path, lines bool) {
+// and no API server could take as it is. It walks all fields, so that none is forgotten, and counts the bytes of all.
+func validateText(spec *MiniClusterSpec, path *field.Path) (errs field.ErrorList, bytes int) {
+	w := textWalk{visit: func(w *textWalk, text string, lines bool) {
+		bytes += len(text)
 		if problem := unfitText(text, lines); problem != "" {
 			errs = append(errs, &field.Error{
-				Type: field.ErrorTypeInvalid, Field: at.String(), BadValue: field.OmitValueType{}, Detail: problem,
+				Type: field.ErrorTypeInvalid, Field: w.path(path).String(), BadValue: field.OmitValueType{}, Detail: problem,
 			})
 		}
-	})
-	return errs
+	}}
+	w.walk(reflect.ValueOf(spec).Elem(), false)
+	return errs, bytes
 }
 
-// walkText visits the strings below v, which stands at path, in the order of their fields and keys.
-func walkText(v reflect.Value, path *field.Path, lines bool, visit func(text string, at *field.Path, lines bool)) {
+// textWalk visits strings. Where it stands is made a path only when somebody asks: each MiniCluster has hundreds of fields, is
+// checked several times in its life, and nearly always has nothing to be said of it.
+type textWalk struct {
+	visit func(w *textWalk, text string, lines bool)
+	at    []textStep
+}
+
+// textStep is one step down: into a field or a key by its name, or into an item by its index.
+type textStep struct {
+	name  string
+	index int
+	kind  reflect.Kind // of what is stepped into: Struct, Map or Slice
+}
+
+func (w *textWalk) path(from *field.Path) *field.Path {
+	for _, step := range w.at {
+		switch step.kind {
+		case reflect.Slice:
+			from = from.Index(step.index)
+		case reflect.Map:
+			from = key(from, step.name)
+		default:
+			from = from.Child(step.name)
+		}
+	}
+	return from
+}
+
+// walk visits the strings of v, in the order of their fields and keys.
+func (w *textWalk) walk(v reflect.Value, lines bool) {
 	switch v.Kind() {
 	case reflect.String:
-		visit(v.String(), path, lines)
+		w.visit(w, v.String(), lines)
 	case reflect.Pointer:
 		if !v.IsNil() {
-			walkText(v.Elem(), path, lines, visit)
+			w.walk(v.Elem(), lines)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			walkText(v.Index(i), path.Index(i), lines, visit)
+			w.into(textStep{index: i, kind: reflect.Slice}, v.Index(i), lines)
 		}
 	case reflect.Map:
 		keys := v.MapKeys()
 		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		for _, k := range keys {
-			at := key(path, k.String())
-			visit(k.String(), at, false)
-			walkText(v.MapIndex(k), at, lines, visit)
+			step := textStep{name: k.String(), kind: reflect.Map}
+			w.into(step, k, false)
+			w.into(step, v.MapIndex(k), lines)
 		}
 	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[resource.Quantity]() {
-			return
+		for _, f := range textFieldsOf(v.Type()) {
+			w.into(textStep{name: f.name, kind: reflect.Struct}, v.Field(f.index), lines || f.lines)
 		}
-		for i := range v.NumField() {
-			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			walkText(v.Field(i), path.Child(name), lines || slices.Contains(linesAllowed, name), visit)
+	}
+}
+
+func (w *textWalk) into(step textStep, v reflect.Value, lines bool) {
+	w.at = append(w.at, step)
+	w.walk(v, lines)
+	w.at = w.at[:len(w.at)-1]
+}
+
+// textField is a field that can have text.
+type textField struct {
+	index int
+	name  string // in JSON
+	lines bool   // its text may have several lines
+}
+
+// textFields are the fields of each struct that was walked, by its reflect.Type.
+var textFields sync.Map
+
+func textFieldsOf(t reflect.Type) []textField {
+	if known, ok := textFields.Load(t); ok {
+		return known.([]textField)
+	}
+	var out []textField
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !canHaveText(f.Type) {
+			continue
 		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		out = append(out, textField{index: i, name: name, lines: slices.Contains(linesAllowed, name)})
+	}
+	textFields.Store(t, out)
+	return out
+}
+
+// canHaveText is false for numbers, truths and quantities, and for pointers to and lists of these.
+func canHaveText(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		return canHaveText(t.Elem())
+	case reflect.Struct:
+		return t != reflect.TypeFor[resource.Quantity]()
+	case reflect.String, reflect.Map:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -100,10 +173,8 @@ const (
 
 const tooLarge = "Kubernetes stores no object so large: put scripts and data into the image, a volume or a ConfigMap of your own"
 
-// validateExtent checks how much is asked of the API server.
-func validateExtent(spec *MiniClusterSpec, path *field.Path) field.ErrorList {
-	total := 0
-	walkText(reflect.ValueOf(spec).Elem(), path, false, func(text string, _ *field.Path, _ bool) { total += len(text) })
+// validateExtent checks how much is asked of the API server; total are the bytes of all text.
+func validateExtent(spec *MiniClusterSpec, total int, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if total > maxText {
 		errs = append(errs, field.Forbidden(path, fmt.Sprintf("has %d bytes of text, and %d are the most; %s", total, maxText, tooLarge)))
