@@ -17,13 +17,13 @@ import (
 // elsewhere are the members of other shards that may hold something of a FleetMiniCluster: they, or it, have got another label
 // since. To it they are registered and cannot be asked, so that nothing is begun in place of what they may run. It says besides
 // how many members are of other shards.
-func (r *Reconciler) elsewhere(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, own []v1alpha1.MemberCluster) (out []plan.Member, all int, err error) {
+func (r *Reconciler) elsewhere(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, own []*v1alpha1.MemberCluster) (out []plan.Member, all int, err error) {
 	foreign, err := r.Elsewhere.List(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	isOwn := func(name string) bool {
-		return slices.ContainsFunc(own, func(m v1alpha1.MemberCluster) bool { return m.Name == name })
+		return slices.ContainsFunc(own, func(m *v1alpha1.MemberCluster) bool { return m.Name == name })
 	}
 	// The hub is asked for those alone that may hold something: of members that are no longer registered many have had runs.
 	names, had := append(plan.MayHold(fmc), fmc.Status.Unasked...), mayHaveHad(fmc)

@@ -37,6 +37,7 @@ import (
 	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
 	"github.com/minifleet/minifleet/controllers/internal/enforcement"
 	"github.com/minifleet/minifleet/controllers/internal/expectations"
+	"github.com/minifleet/minifleet/controllers/internal/hubcache"
 	"github.com/minifleet/minifleet/controllers/internal/hubobjects"
 	"github.com/minifleet/minifleet/controllers/internal/inflight"
 	"github.com/minifleet/minifleet/controllers/internal/metrics"
@@ -104,6 +105,8 @@ type Reconciler struct {
 	vanished     vanished
 	references   *references.Keeper
 	keys         *curvesecret.Store
+	// memberClusters lists those of the hub's cache.
+	memberClusters *hubcache.Lister[*v1alpha1.MemberCluster]
 	// roomChanged has those reconciled whom the room of a member concerns.
 	roomChanged func(member string)
 	placeholder func() []byte

@@ -31,15 +31,12 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 	if err := r.restoreQueue(ctx); err != nil {
 		return nil, nil, err
 	}
-	var list v1alpha1.MemberClusterList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, nil, fmt.Errorf("listing MemberClusters: %w", err)
-	}
+	all := r.memberClusters.List()
 	ns, err := r.namespaceOf(ctx, fmc)
 	if err != nil {
 		return nil, nil, err
 	}
-	highest, problem := r.readShares(ns, list.Items)
+	highest, problem := r.readShares(ns, all)
 	key := client.ObjectKeyFromObject(fmc)
 	s := &plan.Snapshot{
 		Object: fmc, NamespaceLabels: ns.Labels, Placement: spec, Now: r.Now(), Intervals: r.Intervals.Intervals, Policy: r.Policy,
@@ -53,12 +50,11 @@ func (r *Reconciler) snapshot(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 	if r.Unasked != nil { // before the connections: a member is connected before it counts as asked
 		s.Unasked = r.Unasked()
 	}
-	for i := range list.Items {
-		m := plan.Member{Cluster: &list.Items[i]}
-		m.Connection = r.connection(ctx, list.Items[i].Name, fmc, connected)
-		s.Members = append(s.Members, m)
+	s.Members = make([]plan.Member, 0, len(all))
+	for _, cluster := range all {
+		s.Members = append(s.Members, plan.Member{Cluster: cluster, Connection: r.connection(ctx, cluster.Name, fmc, connected)})
 	}
-	elsewhere, others, err := r.elsewhere(ctx, fmc, list.Items)
+	elsewhere, others, err := r.elsewhere(ctx, fmc, all)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -98,11 +94,11 @@ func (r *Reconciler) namespaceOf(ctx context.Context, fmc *v1alpha1.FleetMiniClu
 
 // readShares has the queue know what its order depends on of a namespace and of members, and says which priority counts
 // there.
-func (r *Reconciler) readShares(ns *corev1.Namespace, all []v1alpha1.MemberCluster) (highest int32, problem string) {
+func (r *Reconciler) readShares(ns *corev1.Namespace, all []*v1alpha1.MemberCluster) (highest int32, problem string) {
 	highest, problem = r.noteNamespace(ns)
-	for i := range all {
-		if r.queue.SetShares(&all[i]) {
-			r.roomChanged(all[i].Name)
+	for _, member := range all {
+		if r.queue.SetShares(member) {
+			r.roomChanged(member.Name)
 		}
 	}
 	return highest, problem

@@ -45,6 +45,10 @@ func (r *Reconciler) SetUp(mgr mcmanager.Manager, reachability *events.Notifier[
 	if err := errors.Join(clusters.Index(context.Background(), r.Provider), copies.Index(context.Background(), r.Provider)); err != nil {
 		return err
 	}
+	var err error
+	if r.memberClusters, err = hubcache.NewLister(context.Background(), mgr.GetLocalManager().GetCache(), &v1alpha1.MemberCluster{}); err != nil {
+		return err
+	}
 	r.newcomers.leading = mgr.GetLocalManager().Elected()
 	if err := hubcache.BeforeAdd(mgr.GetLocalManager().GetCache(), &v1alpha1.FleetMiniCluster{}, r.newcomers.added); err != nil {
 		return err

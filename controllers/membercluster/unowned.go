@@ -72,7 +72,8 @@ func (r *Reconciler) unownedJobs(ctx context.Context, member *v1alpha1.MemberClu
 	if err := m.GetClient().List(ctx, &jobs, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the Jobs in the cache of member %s: %w", member.Name, err)
 	}
-	live := liveJobs(jobs.Items, r.FleetID)
+	// One whose owner is in the cache is owned, of whatever ledger it is: only for the others all ledgers are read.
+	live := slices.DeleteFunc(liveJobs(jobs.Items, r.FleetID), func(job *batchv1.Job) bool { return r.ownerCached(ctx, job) })
 	if len(live) == 0 {
 		return nil, nil
 	}
@@ -195,7 +196,14 @@ func (r *Reconciler) ownerMissing(ctx context.Context, job *batchv1.Job) bool {
 	if !ok {
 		return true
 	}
-	return apierrors.IsNotFound(r.Client.Get(ctx, key, &v1alpha1.FleetMiniCluster{}))
+	return apierrors.IsNotFound(r.Client.Get(ctx, key, &v1alpha1.FleetMiniCluster{}, client.UnsafeDisableDeepCopy))
+}
+
+// ownerCached says whether the cache has the FleetMiniCluster of this shard that a Job names as its owner.
+func (r *Reconciler) ownerCached(ctx context.Context, job *batchv1.Job) bool {
+	var owner v1alpha1.FleetMiniCluster
+	key, ok := fleet.Origin{Owner: job.Annotations[v1alpha1.AnnotationOwner]}.Key()
+	return ok && r.Client.Get(ctx, key, &owner, client.UnsafeDisableDeepCopy) == nil && v1alpha1.ShardOf(&owner) == r.Elsewhere.Shard
 }
 
 type jobWatches struct {

@@ -126,3 +126,21 @@ func TestBeforeAdd(t *testing.T) {
 		t.Errorf("told of %q when the handler is", got)
 	}
 }
+
+// What a Lister lists are the objects of the cache themselves.
+func TestLister(t *testing.T) {
+	hub, _ := newHub(t)
+	c := newCache(t, hub)
+	lister, err := NewLister(t.Context(), c, &corev1.ConfigMap{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = c.Start(t.Context()) }()
+	if !c.WaitForCacheSync(t.Context()) {
+		t.Fatal("not filled")
+	}
+	first, second := lister.List(), lister.List()
+	if len(first) != 1 || first[0].Name != "a" || first[0] != second[0] {
+		t.Errorf("%v and %v", first, second)
+	}
+}
