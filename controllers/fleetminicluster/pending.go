@@ -85,13 +85,16 @@ func (p *pendingStatuses) take() []*v1alpha1.FleetMiniCluster {
 // and has not waited for long.
 func (c *reconciliation) report(ctx context.Context, may bool) error {
 	status := c.status()
-	if !may || len(c.events) > 0 || equality.Semantic.DeepEqual(status, c.told) || !plan.CanWait(&c.told, &status) {
-		return c.writeIfNew(ctx, status)
+	if c.isTold(&status) {
+		return nil
+	}
+	if !may || len(c.events) > 0 || !plan.CanWait(&c.told, &status) {
+		return c.write(ctx, status)
 	}
 	now := c.Now()
 	left := c.pending.add(c.snapshot.Object, c.told, status, now).Add(c.Intervals.Starting).Sub(now)
 	if left <= 0 {
-		return c.writeIfNew(ctx, status)
+		return c.write(ctx, status)
 	}
 	c.requeueAfter(left)
 	return nil

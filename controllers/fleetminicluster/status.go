@@ -28,11 +28,23 @@ func (c *reconciliation) status() v1alpha1.FleetMiniClusterStatus {
 }
 
 func (c *reconciliation) writeIfNew(ctx context.Context, status v1alpha1.FleetMiniClusterStatus) error {
-	object := c.snapshot.Object
-	if equality.Semantic.DeepEqual(status, c.told) {
-		c.pending.forget(c.key())
+	if c.isTold(&status) {
 		return nil
 	}
+	return c.write(ctx, status)
+}
+
+// isTold says whether the hub has this status. Then none waits to be written any more.
+func (c *reconciliation) isTold(status *v1alpha1.FleetMiniClusterStatus) bool {
+	same := equality.Semantic.DeepEqual(status, &c.told)
+	if same {
+		c.pending.forget(c.key())
+	}
+	return same
+}
+
+func (c *reconciliation) write(ctx context.Context, status v1alpha1.FleetMiniClusterStatus) error {
+	object := c.snapshot.Object
 	if len(status.Runs) > 0 {
 		c.newcomers.forget(object.UID)
 	}
