@@ -32,6 +32,7 @@ import (
 	"github.com/minifleet/minifleet/clusters/credentialplugin"
 	"github.com/minifleet/minifleet/controllers/fleetminicluster"
 	"github.com/minifleet/minifleet/controllers/gitsource"
+	"github.com/minifleet/minifleet/controllers/internal/commits"
 	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
 	"github.com/minifleet/minifleet/controllers/internal/enforcement"
 	"github.com/minifleet/minifleet/controllers/internal/events"
@@ -345,7 +346,7 @@ func setUpProfiles(mgr *Manager, members *membercluster.Reconciler, o Options) e
 func setUpControllers(mgr *Manager, connections *notifiers, who *identity.Identity, elsewhere *shards.Members, o Options) error {
 	local := mgr.GetLocalManager()
 	recorder := local.GetEventRecorder("minifleet")
-	tracker, arrivals := &inflight.Tracker{}, &metrics.Arrivals{}
+	tracker, arrivals, applied := &inflight.Tracker{}, &metrics.Arrivals{}, &commits.Tracker{}
 	if err := local.Add(who.Lead()); err != nil {
 		return fmt.Errorf("setting up the identity of the fleet: %w", err)
 	}
@@ -386,7 +387,7 @@ func setUpControllers(mgr *Manager, connections *notifiers, who *identity.Identi
 		Client: local.GetClient(), APIReader: local.GetAPIReader(), Provider: mgr.Members, Elsewhere: elsewhere, FleetID: who.FleetID(), HubUID: who.UID(), Namespace: o.Namespace, Unasked: who.Unasked,
 		Recorder: recorder, Now: o.Now, FollowInterval: o.FollowInterval, InFlight: tracker, Reserved: o.reserved(),
 		Policy: o.Policy, Enforcement: enforced, DefaultMaxPriority: o.DefaultMaxPriority,
-		Queue: mgr.Queue, Arrivals: arrivals, Intervals: fleetminicluster.DefaultIntervals().Scale(o.scale()),
+		Queue: mgr.Queue, Arrivals: arrivals, Commits: applied, Intervals: fleetminicluster.DefaultIntervals().Scale(o.scale()),
 	})
 	if err := fleet.SetUp(mgr, &connections.fleet, o.Workers); err != nil {
 		return fmt.Errorf("setting up the FleetMiniCluster controller: %w", err)
@@ -398,7 +399,7 @@ func setUpControllers(mgr *Manager, connections *notifiers, who *identity.Identi
 		Fetcher:   &fetch.Fetcher{Timeout: maxGitTimeout, Network: o.Git.Network, StoreBytes: o.Git.StoreBytes},
 		Overlays:  &build.Builder{Command: o.Git.BuildCommand},
 		Namespace: o.Namespace, Settings: o.Git.Settings, Policy: o.Policy, Enforcement: enforced,
-		Webhooks: o.Webhooks, Arrivals: arrivals,
+		Webhooks: o.Webhooks, Arrivals: arrivals, Commits: applied,
 		Accounts: &gitsource.Accounts{
 			Config: local.GetConfig(), Options: client.Options{Scheme: local.GetScheme(), Mapper: local.GetRESTMapper()},
 		},

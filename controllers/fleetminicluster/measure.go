@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/controllers/internal/metrics"
@@ -39,8 +38,7 @@ func (c *reconciliation) measurePush(member string) {
 	if again || run.RerunAt != "" {
 		return
 	}
-	source := types.NamespacedName{Namespace: object.Namespace, Name: object.Labels[v1alpha1.LabelSource]}
-	c.Arrivals.JobCreated(source, object.Annotations[v1alpha1.AnnotationSourceCommit], c.Now())
+	c.Arrivals.JobCreated(sourceOf(object), object.Annotations[v1alpha1.AnnotationSourceCommit], c.Now())
 }
 
 // measureStatus counts what a status says that the one before did not.

@@ -50,7 +50,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 			return retry.OnConflict(err)
 		}
 	}
+	defer r.Commits.Reconciled(sourceOf(fmc), fmc.Annotations[v1alpha1.AnnotationSourceCommit])
 	return r.reconcile(ctx, fmc)
+}
+
+// sourceOf is the GitSource that a FleetMiniCluster is declared by; without a name where it is by none.
+func sourceOf(fmc *v1alpha1.FleetMiniCluster) types.NamespacedName {
+	return types.NamespacedName{Namespace: fmc.Namespace, Name: fmc.Labels[v1alpha1.LabelSource]}
 }
 
 // forget drops what is remembered of a FleetMiniCluster that was deleted, and removes what has come to members since.

@@ -34,6 +34,7 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/controllers/fleetminicluster/references"
+	"github.com/minifleet/minifleet/controllers/internal/commits"
 	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
 	"github.com/minifleet/minifleet/controllers/internal/enforcement"
 	"github.com/minifleet/minifleet/controllers/internal/expectations"
@@ -87,6 +88,8 @@ type Options struct {
 	Enforcement *enforcement.Checker
 	// Arrivals say when commits were first known; nil where that is not measured.
 	Arrivals *metrics.Arrivals
+	// Commits are told when an object of one was reconciled; nil where nobody waits for that.
+	Commits *commits.Tracker
 	// Queue is an empty one, for those who tell people who waits; nil makes one.
 	Queue *queue.Queue
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,11 @@ type applied struct {
 	// behind says that the hub refused to update something, which stays as it was.
 	behind   bool
 	problems []v1alpha1.FileProblem
+}
+
+// anyMiniCluster says whether a FleetMiniCluster was created or updated.
+func (a *applied) anyMiniCluster() bool {
+	return slices.ContainsFunc(a.changed, func(object string) bool { return strings.HasPrefix(object, "FleetMiniCluster/") })
 }
 
 // outcome is what became of one object that Git declares.

@@ -44,6 +44,7 @@ import (
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/controllers/internal/allowance"
+	"github.com/minifleet/minifleet/controllers/internal/commits"
 	"github.com/minifleet/minifleet/controllers/internal/enforcement"
 	"github.com/minifleet/minifleet/controllers/internal/events"
 	"github.com/minifleet/minifleet/controllers/internal/metrics"
@@ -68,6 +69,8 @@ const (
 	intervalJitter = 0.1
 	// bindingInterval is how often it is tried again to read a Secret without the right to.
 	bindingInterval = 10 * time.Second
+	// firstRun is how long the status of a source waits, at most, for the first of what it has applied to be reconciled.
+	firstRun = 100 * time.Millisecond
 	// defaultTimeout is that of a source that names none.
 	defaultTimeout = time.Minute
 )
@@ -95,6 +98,8 @@ type Reconciler struct {
 	Webhooks *receiver.Server
 	// Arrivals are told when commits become known.
 	Arrivals *metrics.Arrivals
+	// Commits tells when the first FleetMiniCluster of a commit was reconciled; nil where nobody waits for that.
+	Commits *commits.Tracker
 
 	trees        treeCache
 	turns        turns
@@ -319,13 +324,34 @@ func (r *Reconciler) carryOut(ctx context.Context, source *v1alpha1.GitSource, d
 		return done, err
 	}
 	done.carriedOut = true
+	key := client.ObjectKeyFromObject(source)
+	first := r.Commits.Expect(key, done.tree.commit)
+	defer r.Commits.Forget(key, done.tree.commit)
 	ctx, span := tracing.Start(ctx, "apply", tracing.Number("minifleet.changes", len(done.plan.Changes)))
 	if done.applied, err = apply(ctx, to, r.Live, source, &done.plan); err == nil {
 		done.pruned, err = prune(ctx, to, &done.plan, done.applied)
 	}
 	span.End(err)
 	noteChanges(source, done)
+	if err == nil && done.applied.anyMiniCluster() {
+		giveWay(ctx, first)
+	}
 	return done, err
+}
+
+// giveWay has what was applied go before the status of its source: somebody waits for the Job, and the hub's API server answers the
+// requests of both at the same time.
+func giveWay(ctx context.Context, first <-chan struct{}) {
+	if first == nil {
+		return
+	}
+	timer := time.NewTimer(firstRun)
+	defer timer.Stop()
+	select {
+	case <-first:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // input is what a tree changes on the hub.

@@ -109,7 +109,7 @@ var textFields sync.Map
 
 func textFieldsOf(t reflect.Type) []textField {
 	if known, ok := textFields.Load(t); ok {
-		return known.([]textField)
+		return known.([]textField) //nolint:forcetypeassert // nothing else is stored
 	}
 	var out []textField
 	for i := range t.NumField() {
