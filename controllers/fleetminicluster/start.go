@@ -131,7 +131,8 @@ func (c *reconciliation) render(t *plan.Target, cert []byte) (*rendered, error) 
 	return out, nil
 }
 
-// renderSupport renders only what the Job needs.
+// renderSupport renders only what the Job needs. Without a certificate its Secret is only to be compared with, which is done by the
+// hash of its content that it carries.
 func (c *reconciliation) renderSupport(t *plan.Target, cert []byte) ([]client.Object, error) {
 	rendering, err := c.rendering(t, cert)
 	if err != nil {

@@ -52,6 +52,17 @@ func TestSupportIsThatOfRender(t *testing.T) {
 	if diff := cmp.Diff(want.Objects(), got.Objects()); diff != "" {
 		t.Error(diff)
 	}
+	in.CurveCert = nil
+	keyless, err := render.Support(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(keyless.Secret.Data) != 0 || keyless.Secret.Name != want.Secret.Name {
+		t.Errorf("without a certificate: Secret %s has %d entries", keyless.Secret.Name, len(keyless.Secret.Data))
+	}
+	if _, err := render.Render(in); err == nil {
+		t.Error("a Job has no certificate")
+	}
 	in.Spec.Containers, in.Valid = nil, false
 	if _, err := render.Support(in); err == nil {
 		t.Error("a MiniCluster that is not valid has a ConfigMap")

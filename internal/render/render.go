@@ -41,7 +41,8 @@ type Input struct {
 	Spec fluxv1alpha2.MiniClusterSpec
 	// Valid says that Spec, with its defaults, was found to be valid for Name: it is not validated again.
 	Valid bool
-	// CurveCert is the brokers' certificate, a zcert file. spec.flux.curveCert wins over it.
+	// CurveCert is the brokers' certificate, a zcert file. spec.flux.curveCert wins over it. Support does without: its Secret has
+	// no key then.
 	CurveCert []byte
 	// RunID is the label of the Job and its pods that tells this run from others. Empty: no label.
 	RunID string
@@ -110,6 +111,7 @@ func Support(in Input) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.keyless = len(in.CurveCert) == 0 && m.spec.Flux.CurveCert == ""
 	return m.support()
 }
 
@@ -137,6 +139,7 @@ type miniCluster struct {
 	spec            fluxv1alpha2.MiniClusterSpec
 	runner          int // the index of the container that runs Flux
 	in              Input
+	keyless         bool // its Secret has no key
 }
 
 func prepare(in Input) (*miniCluster, error) {

@@ -22,6 +22,14 @@ func (m *miniCluster) secretName() string { return SecretName(m.name) }
 // secret holds the certificate that the brokers know each other by: that of the spec, else the one
 // given. It returns an error when it is none that Flux could read; the error quotes nothing of it.
 func (m *miniCluster) secret() (*corev1.Secret, error) {
+	out := &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: m.objectMeta(m.secretName(), nil),
+		Type:       corev1.SecretTypeOpaque,
+	}
+	if m.keyless {
+		return out, nil
+	}
 	cert := slices.Clone(m.in.CurveCert)
 	if m.spec.Flux.CurveCert != "" {
 		cert = []byte(m.spec.Flux.CurveCert)
@@ -38,10 +46,6 @@ func (m *miniCluster) secret() (*corev1.Secret, error) {
 		parsed.Name = m.name
 		cert = parsed.Encode()
 	}
-	return &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: m.objectMeta(m.secretName(), nil),
-		Type:       corev1.SecretTypeOpaque,
-		Data:       map[string][]byte{curveKey: cert},
-	}, nil
+	out.Data = map[string][]byte{curveKey: cert}
+	return out, nil
 }
