@@ -69,7 +69,8 @@ func (b *resting) weighMembers(ctx context.Context) error {
 	return b.weighStrangers(ctx)
 }
 
-func (b *resting) restartController(ctx context.Context, members int) error {
+// restartController starts it anew, and waits until it has seen to as many members.
+func (b *bench) restartController(ctx context.Context, members int) error {
 	if err := b.controller.Stop(); err != nil {
 		return err
 	}

@@ -135,11 +135,12 @@ var allNumbered = []numberedRow{
 	},
 	{
 		number: 9, name: "thousands of members",
-		measure: "memory and goroutines for one more idle member with 20, 200 and 1,000 of them, and a restart with all",
-		floor:   "a bare cache of the same kinds; one LIST of each kind on each member, all at once",
+		measure: "memory and goroutines for one more idle member with 20, 200 and 1,000 of them, a restart with all, and memory of a shard with half of them",
+		floor:   "a bare cache of the same kinds; one LIST of each kind on each member, all at once; one process with all members",
 		goals: []record.Goal{
 			{Figure: "live memory of one idle member", Against: byValue, AtMost: 0.5},
 			{Figure: "goroutines beyond those of a connection", Against: byValue, AtMost: 20},
+			{Figure: "live memory of a shard", Against: byRatio, AtMost: 0.6},
 			{Figure: "to the last of them reconciled", Against: byRatio, AtMost: 3},
 			{Figure: "writes in a restart", Against: byValue},
 		},

@@ -7,8 +7,13 @@ import (
 	"runtime"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/hack/bench/record"
 	"github.com/minifleet/minifleet/hack/bench/wait"
 )
@@ -88,7 +93,73 @@ func thousands(ctx context.Context, s *session, o options) error {
 	if err := b.restart(ctx); err != nil {
 		return err
 	}
-	return b.weighIn(ctx, s.short, fmt.Sprintf("%d members and %d MiniClusters, after a restart", len(b.confined), o.n))
+	if err := b.weighIn(ctx, s.short, fmt.Sprintf("%d members and %d MiniClusters, after a restart", len(b.confined), o.n)); err != nil {
+		return err
+	}
+	return b.shard(ctx, s.short)
+}
+
+// shard measures what one of two shards holds that have half of the members each, beside one process that has all.
+func (b *bench) shard(ctx context.Context, short bool) error {
+	if err := b.removeFleet(ctx); err != nil {
+		return err
+	}
+	all, own := len(b.confined), (len(b.confined)+1)/2
+	if err := b.restartController(ctx, all); err != nil {
+		return err
+	}
+	if err := b.weighIn(ctx, short, fmt.Sprintf("%d idle members, one process", all)); err != nil {
+		return err
+	}
+	whole := b.lastWeight()
+	const key = "half"
+	if err := b.relabel(ctx, own, key); err != nil {
+		return err
+	}
+	args := b.controller.Args
+	defer func() { b.controller.Args = args }()
+	b.controller.Args = append(args[:len(args):len(args)], "--shard", key)
+	if err := b.restartController(ctx, own); err != nil {
+		return err
+	}
+	if err := b.weighIn(ctx, short, fmt.Sprintf("%d idle members, a shard with %d of them", all, own)); err != nil {
+		return err
+	}
+	part := b.lastWeight()
+	const floor = "one process with all"
+	what := fmt.Sprintf(" of a shard with %d of %d idle members", own, all)
+	b.report.figure("live memory"+what, "MiB", part.Live, floor, whole.Live)
+	b.report.figure("RSS"+what, "MiB", part.RSS, floor, whole.RSS)
+	b.report.figure("goroutines"+what, "", part.Goroutines, floor, whole.Goroutines)
+	return nil
+}
+
+// relabel gives n members to a shard, every second one. A member is drained before.
+func (b *bench) relabel(ctx context.Context, n int, shard string) error {
+	patch := func(format string, args ...any) error {
+		change := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, format, args...))
+		return many(n, func(i int) error {
+			return b.hub.Patch(ctx, &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: b.confined[2*i].name}}, change)
+		})
+	}
+	if err := patch(`{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.AnnotationDrain); err != nil {
+		return err
+	}
+	err := b.eventually(ctx, "the members to be drained", func(ctx context.Context) (bool, error) {
+		var list v1alpha1.MemberClusterList
+		err := b.hub.List(ctx, &list)
+		drained := 0
+		for i := range list.Items {
+			if meta.IsStatusConditionTrue(list.Items[i].Status.Conditions, v1alpha1.ConditionDrained) {
+				drained++
+			}
+		}
+		return drained == n, err
+	})
+	if err != nil {
+		return err
+	}
+	return patch(`{"metadata":{"annotations":{%q:null},"labels":{%q:%q}}}`, v1alpha1.AnnotationDrain, v1alpha1.LabelShard, shard)
 }
 
 // figureOf is a figure without a unit and a floor: the largest of some values.
