@@ -50,6 +50,9 @@ func largeHub(ctx context.Context, s *session, o options) error {
 	if err := b.weighIn(ctx, s.short, fmt.Sprintf("%d MiniClusters with %d ledger lines", n, n*linesEach)); err != nil {
 		return err
 	}
+	if err := b.heapProfile(ctx, fmt.Sprintf("ledgers-%d", n)); err != nil {
+		return err
+	}
 	floor, err := b.decodedFleet(ctx)
 	if err != nil {
 		return err

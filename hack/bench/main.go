@@ -18,7 +18,7 @@
 //	trail.go       times and requests, from the audit logs; proc.go: CPU time, memory, metrics
 //	floor.go       bare loops: what the necessary requests take; samerequests.go: what all that the controller sends take
 //	bench.go       many at once, one by one, a sync that changes nothing, restarts
-//	profiles.go    CPU profiles of the controller and of API servers
+//	profiles.go    CPU profiles of the controller and of API servers, heap profiles of the controller
 //	commit.go      one file of many; repository.go: repositories and webhooks
 //	resting.go     a fleet at rest, and with a hung member; memory.go: what idle members hold
 //	confined.go    members that are namespaces; growth.go, thousands.go, hung.go: many of them
@@ -56,7 +56,7 @@ type options struct {
 	jobsRun    bool
 	keep       string
 	auditLevel string
-	// profiles is the directory for CPU profiles; empty: none are made.
+	// profiles is the directory for profiles; empty: none are made.
 	profiles string
 }
 
@@ -157,7 +157,7 @@ func (o *options) register(flags *flag.FlagSet) {
 	flags.StringVar(&o.rows, "rows", defaultRows, "what to measure beside many MiniClusters at once, of "+allRows+"; none: nothing")
 	flags.BoolVar(&o.jobsRun, "job-controllers", false, "let the members' Job controllers run while many MiniClusters are timed")
 	flags.StringVar(&o.keep, "keep", "", "a directory to work in, which is kept, e.g. to read the audit logs")
-	flags.StringVar(&o.profiles, "profiles", "", "a directory for CPU profiles of the controller and the API servers in each run of many MiniClusters at once; they cost time, too")
+	flags.StringVar(&o.profiles, "profiles", "", "a directory for CPU profiles of the controller and the API servers in each run of many MiniClusters at once, and a heap profile of the controller of a large hub; they cost time, too")
 	flags.StringVar(&o.auditLevel, "audit-level", "Metadata", "level of the audit logs: Metadata, or with bodies, which costs time, Request or RequestResponse")
 	flags.DurationVar(&o.idleFor, "idle-for", 15*time.Minute, "how long the requests of a resting fleet are counted; watches are renewed every 5 to 10 minutes")
 	flags.IntVar(&o.doubles, "doubles", 20, "how many more members the memory for each is measured with")

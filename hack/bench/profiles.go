@@ -22,15 +22,7 @@ func (f *fleet) profile(ctx context.Context, name string, d time.Duration) (save
 	seconds := max(1, int(math.Round(d.Seconds())))
 	sources := map[string]func() (io.ReadCloser, error){
 		"controller": func() (io.ReadCloser, error) {
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", f.pprofURL, seconds), http.NoBody)
-			if err != nil {
-				return nil, err
-			}
-			answer, err := http.DefaultClient.Do(request)
-			if err != nil {
-				return nil, err
-			}
-			return answer.Body, nil
+			return f.controllerProfile(ctx, fmt.Sprintf("profile?seconds=%d", seconds))
 		},
 	}
 	for _, c := range f.lab.Clusters() {
@@ -62,6 +54,27 @@ func (f *fleet) profile(ctx context.Context, name string, d time.Duration) (save
 		group.Wait()
 		return errors.Join(errs...)
 	}
+}
+
+// heapProfile saves what is live in the controller, into the directory of the option where there is one.
+func (f *fleet) heapProfile(ctx context.Context, name string) error {
+	if f.options.profiles == "" {
+		return nil
+	}
+	return saveTo(filepath.Join(f.options.profiles, name+"-heap.pprof"), func() (io.ReadCloser, error) { return f.controllerProfile(ctx, "heap?gc=1") })
+}
+
+// controllerProfile is one of the controller's profiles.
+func (f *fleet) controllerProfile(ctx context.Context, which string) (io.ReadCloser, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.pprofURL+"/debug/pprof/"+which, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	return answer.Body, nil
 }
 
 func saveTo(path string, open func() (io.ReadCloser, error)) error {
