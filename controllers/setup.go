@@ -261,7 +261,7 @@ func managerOptions(o Options, scheme *runtime.Scheme) manager.Options {
 		PprofBindAddress:              o.PprofAddress,
 		NewCache:                      hubcache.New,
 		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
+			DefaultTransform: hubcache.Compact(),
 			ByObject:         cachedObjects(o),
 		},
 		// Other Secrets are read one by one, when they are needed.
