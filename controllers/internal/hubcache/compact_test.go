@@ -88,7 +88,7 @@ func TestCompactSaysTheSame(t *testing.T) {
 	}
 }
 
-// Bytes, and no time: what is saved is most of the texts, and six of sixteen lines.
+// Bytes, and no time: what is saved is most of the texts, and the room for more lines.
 func TestCompactTakesLess(t *testing.T) {
 	const n = 500
 	each := func(transform func(any) (any, error)) int64 {
