@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"iter"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,6 +61,8 @@ type tenant struct {
 	usage       usage
 	// served says when its latest run there was begun; 0 for a namespace that has had none.
 	served uint64
+	// share is what it takes of the member, for its weight.
+	share float64
 	// waiting are its entries there, the higher priority first, then the older.
 	waiting []*Entry
 }
@@ -104,6 +105,9 @@ func (q *Queue) lineOf(member string, total totals, without Key) *line {
 		if e := q.pending[key]; e != nil && r.Run == "" { // it has got its room
 			t.waiting = removed(t.waiting, e)
 		}
+	}
+	for _, t := range l.tenants {
+		t.share = shareOf(total, t.used, t.usage.runs, t.terms.weight)
 	}
 	return l
 }
@@ -181,18 +185,6 @@ type seen struct {
 	total totals
 }
 
-// with is the line with one in it, in place of its entry if it waits already. The tenant is its namespace.
-func (l *line) with(e *Entry, own *tenant) *line {
-	out, t := *l, *own
-	if i := slices.IndexFunc(t.waiting, func(o *Entry) bool { return o.Key == e.Key }); i >= 0 {
-		t.waiting = slices.Delete(slices.Clone(t.waiting), i, i+1)
-	}
-	t.waiting = inserted(t.waiting, e)
-	out.tenants = maps.Clone(l.tenants)
-	out.tenants[t.namespace] = &t
-	return &out
-}
-
 func (e *Entry) compare(o *Entry) int { return e.Compare(o.Rank) }
 
 // turn is an entry of a line in its turn.
@@ -214,10 +206,43 @@ type turn struct {
 // has the smaller share of the member for its weight, then who was served least recently, then the older. Within one: the
 // higher priority, then the older. Whoever is next counts as served, with what it asks for, for those that follow.
 func (l *line) turns(holds func(fit.Gang) bool) iter.Seq[turn] {
+	return l.turnsOf(l.heads(), nil, holds)
+}
+
+// heads are the namespaces of which somebody waits, in the order in which they have their first turn.
+func (l *line) heads() []*tenant {
+	out := make([]*tenant, 0, len(l.tenants))
+	for _, t := range l.tenants {
+		if len(t.waiting) > 0 {
+			out = append(out, t)
+		}
+	}
+	slices.SortFunc(out, (*tenant).before)
+	return out
+}
+
+// turnsOf are the turns of those that wait in the namespaces given, which are in the order of heads. Where a newcomer has its
+// turn among them, it stands for its namespace, and whoever of that comes after it has none. Namespaces that have had no turn
+// yet are as they were, however many there are.
+func (l *line) turnsOf(heads []*tenant, newcomer *cursor, holds func(fit.Gang) bool) iter.Seq[turn] {
 	return func(yield func(turn) bool) {
-		heads, served := l.cursors(), l.served
-		for len(heads) > 0 {
-			c := heads[0]
+		heads, served := heads, l.served
+		var begun cursors
+		if newcomer != nil {
+			begun = cursors{newcomer}
+		}
+		for {
+			switch {
+			case len(heads) > 0 && newcomer != nil && heads[0].namespace == newcomer.namespace:
+				heads = heads[1:]
+				continue
+			case len(heads) > 0 && (len(begun) == 0 || heads[0].before(&begun[0].tenant) < 0):
+				heap.Push(&begun, &cursor{tenant: *heads[0], runs: heads[0].usage.runs})
+				heads = heads[1:]
+			case len(begun) == 0:
+				return
+			}
+			c := begun[0]
 			t := c.turn(l, holds)
 			if !yield(t) {
 				return
@@ -229,26 +254,13 @@ func (l *line) turns(holds func(fit.Gang) bool) iter.Seq[turn] {
 				served++
 				c.place(l, t, served)
 			}
-			if c.waiting = c.waiting[1:]; len(c.waiting) == 0 {
-				heap.Pop(&heads)
+			if c.next(); len(c.waiting) == 0 {
+				heap.Pop(&begun)
 			} else {
-				heap.Fix(&heads, 0)
+				heap.Fix(&begun, 0)
 			}
 		}
 	}
-}
-
-func (l *line) cursors() cursors {
-	out := make(cursors, 0, len(l.tenants))
-	for _, t := range l.tenants {
-		if len(t.waiting) > 0 {
-			c := &cursor{tenant: *t, runs: t.usage.runs}
-			c.share = shareOf(l.total, c.used, c.runs, t.terms.weight)
-			out = append(out, c)
-		}
-	}
-	heap.Init(&out)
-	return out
 }
 
 // shareOf is the dominant share: the greatest of what is used of each resource, for its weight. Where it is not known what
@@ -266,15 +278,43 @@ func shareOf(total, used totals, runs int, weight int64) float64 {
 	return share
 }
 
-// cursor is a namespace of which some entries have had their turn.
+// cursor is a namespace of which some entries have had their turn, and count as served.
 type cursor struct {
 	tenant
-	// runs are those that it has, and those that count as served; share is what all of them take.
-	runs  int
-	share float64
+	// runs are those that it has, with those that count as served.
+	runs int
 	// kept is what those take of the limits.
 	kept  usage
 	first Key // of those
+	// newcomer is one that is not among those that wait, or at another place; nil if there is none.
+	newcomer *Entry
+}
+
+// newcomer is the namespace of an entry that is in its line, in place of itself if it waits already, and the last there.
+func newcomer(t tenant, e *Entry) *cursor {
+	c := &cursor{tenant: t, runs: t.usage.runs, newcomer: e}
+	c.settle()
+	return c
+}
+
+// next has had the turn of the first.
+func (c *cursor) next() {
+	c.waiting = c.waiting[1:]
+	c.settle()
+}
+
+// settle has the newcomer come first if its place is there.
+func (c *cursor) settle() {
+	e := c.newcomer
+	if e == nil {
+		return
+	}
+	if len(c.waiting) > 0 && c.waiting[0].Key == e.Key {
+		c.waiting = c.waiting[1:]
+	}
+	if len(c.waiting) == 0 || e.compare(c.waiting[0]) < 0 {
+		c.waiting, c.newcomer = []*Entry{e}, nil
+	}
 }
 
 // turn is that of the next.
@@ -322,7 +362,7 @@ func (c *cursor) place(l *line, t turn, served uint64) {
 type cursors []*cursor
 
 func (h cursors) Len() int           { return len(h) }
-func (h cursors) Less(i, j int) bool { return h[i].before(h[j]) < 0 }
+func (h cursors) Less(i, j int) bool { return h[i].before(&h[j].tenant) < 0 }
 func (h cursors) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *cursors) Push(x any)        { *h = append(*h, x.(*cursor)) } //nolint:forcetypeassert // what the heap is of
 
@@ -333,12 +373,13 @@ func (h *cursors) Pop() any {
 	return out
 }
 
-func (c *cursor) before(o *cursor) int {
-	a, b := c.waiting[0], o.waiting[0]
-	if mine, theirs := min(a.Priority, c.maxPriority), min(b.Priority, o.maxPriority); mine != theirs {
+// before is negative where the next of a namespace comes before that of another.
+func (t *tenant) before(o *tenant) int {
+	a, b := t.waiting[0], o.waiting[0]
+	if mine, theirs := min(a.Priority, t.maxPriority), min(b.Priority, o.maxPriority); mine != theirs {
 		return cmp.Compare(theirs, mine)
 	}
-	if n := cmp.Or(cmp.Compare(c.share, o.share), cmp.Compare(c.served, o.served), a.Created.Compare(b.Created)); n != 0 {
+	if n := cmp.Or(cmp.Compare(t.share, o.share), cmp.Compare(t.served, o.served), a.Created.Compare(b.Created)); n != 0 {
 		return n
 	}
 	return compareKeys(a.Key, b.Key)

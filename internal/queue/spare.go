@@ -20,6 +20,8 @@ type spare struct {
 	mu   sync.Mutex
 	fits map[shape]fit.Result
 	held map[shape]bool
+	// rivals are the contenders of the line that was asked for last.
+	rivals *contenders
 }
 
 // maxShapes is for how many different gangs answers are remembered on a member.
@@ -58,6 +60,21 @@ func (s *spare) check(g fit.Gang) fit.Result {
 // holds says whether a gang would fit once everything had ended that ever ends.
 func (s *spare) holds(g fit.Gang) bool {
 	return s.room.State != nodeusage.Known || remembered(s, s.held, g, s.table.Holds)
+}
+
+// contenders are those of a line of the member.
+func (s *spare) contenders(l *line) *contenders {
+	s.mu.Lock()
+	known := s.rivals
+	s.mu.Unlock()
+	if known != nil && known.of == l {
+		return known
+	}
+	c := contendersOf(l, s.holds)
+	s.mu.Lock()
+	s.rivals = c
+	s.mu.Unlock()
+	return c
 }
 
 // remembered asks only if nobody has asked for a gang of the same shape.

@@ -50,7 +50,7 @@ func (v *View) Check(gang fit.Gang, self Rank) Fit {
 	var first *Entry
 	var t turn
 	if out.Fits || v.limited() { // who comes first is no matter otherwise
-		first, t = v.before(v.spare.table.Nodes, gang, self, v.spare.holds)
+		first, t = v.before(v.spare.table.Nodes, gang, self)
 	}
 	switch {
 	case t.excess != nil:
@@ -73,7 +73,7 @@ func (v *View) Growth(gang fit.Gang, more int, self Rank) (pods int, blocked str
 	if !v.limited() {
 		return more, ""
 	}
-	_, own := v.before(v.spare.table.Nodes, gang, self, v.spare.holds)
+	_, own := v.before(v.spare.table.Nodes, gang, self)
 	if v.line.problem != "" {
 		return 0, own.excess.String()
 	}
@@ -93,7 +93,7 @@ func (v *View) Growth(gang fit.Gang, more int, self Rank) (pods int, blocked str
 // nodes are those of the view, with more or less free.
 // Who would not fit even if every run had ended, or is beyond the limits of its namespace, holds nobody up.
 func (v *View) First(nodes []fleet.Node, gang fit.Gang, self Rank) *Entry {
-	first, _ := v.before(nodes, gang, self, v.spare.holds)
+	first, _ := v.before(nodes, gang, self)
 	return first
 }
 
@@ -101,14 +101,18 @@ func (v *View) First(nodes []fleet.Node, gang fit.Gang, self Rank) *Entry {
 func (v *View) limited() bool { return v.line.problem != "" || v.own.terms.limited() }
 
 // before is who comes before a gang, and the turn of that itself where its namespace has limits.
-func (v *View) before(nodes []fleet.Node, gang fit.Gang, self Rank, holds func(fit.Gang) bool) (first *Entry, own turn) {
+func (v *View) before(nodes []fleet.Node, gang fit.Gang, self Rank) (first *Entry, own turn) {
 	limited := v.limited()
 	if v.State != nodeusage.Known && !limited {
 		return nil, turn{}
 	}
+	c := v.spare.contenders(v.line)
+	if len(c.heads) == 0 && !limited {
+		return nil, turn{}
+	}
 	e := &Entry{Rank: self, Anywhere: &gang}
 	w := waiters{nodes: nodes, placed: v.spare.unplaced}
-	for t := range v.line.with(e, v.own).turns(holds) {
+	for t := range c.turnsWith(e, v.own, v.spare.holds) {
 		if t.Entry == e {
 			return first, t
 		}
