@@ -21,6 +21,21 @@ const (
 // Text returns text that came from Git or from a member on one line, without characters that could steer
 // a terminal, and cut to at most so many bytes.
 func Text(s string, most int) string {
+	if !plain(s) {
+		s = oneLine(s)
+	}
+	const dots = "…"
+	if len(s) <= most {
+		return s
+	}
+	cut := max(most-len(dots), 0)
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + dots
+}
+
+func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
@@ -31,16 +46,20 @@ func Text(s string, most int) string {
 			return r
 		}
 	}, s)
-	s = strings.Join(strings.Fields(s), " ")
-	const dots = "…"
-	if len(s) <= most {
-		return s
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// plain says that oneLine changes nothing, which is so for most text: words of ASCII with one space between them.
+func plain(s string) bool {
+	before := byte(' ')
+	for i := range len(s) {
+		c := s[i]
+		if c < ' ' || c > '~' || c == ' ' && before == ' ' {
+			return false
+		}
+		before = c
 	}
-	cut := max(most-len(dots), 0)
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + dots
+	return before != ' '
 }
 
 // Limits of what is told of a commit, in characters.

@@ -1,6 +1,7 @@
 package sanitize
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -30,6 +31,27 @@ func TestSafe(t *testing.T) {
 	}
 	if got := Text(strings.Repeat("x", 5000), MaxMessage); len(got) != MaxMessage {
 		t.Errorf("a long message has %d bytes, want %d", len(got), MaxMessage)
+	}
+}
+
+// What is left as it is needs nothing done to it.
+func TestPlainText(t *testing.T) {
+	r, found := rand.New(rand.NewPCG(1, 1)), 0
+	parts := []string{"a", "~", " ", "  ", "\t", "\x7f", "\x1b", "é", "word", "\u202e", "\xff"}
+	for range 20000 {
+		var s string
+		for range r.IntN(6) {
+			s += parts[r.IntN(len(parts))]
+		}
+		if plain(s) {
+			found++
+			if got := oneLine(s); got != s {
+				t.Fatalf("%q becomes %q", s, got)
+			}
+		}
+	}
+	if found < 1000 {
+		t.Errorf("%d of 20,000 texts are plain", found)
 	}
 }
 
