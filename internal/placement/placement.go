@@ -136,8 +136,7 @@ func (in Input) choose(matching []Candidate, d *Decision) {
 		return
 	}
 	spread := newSpread(in, matching)
-	rest := in.rank(slices.DeleteFunc(slices.Clone(matching), func(c Candidate) bool { return slices.Contains(in.Keep, c.Name) }))
-	order := spread.order(rest)
+	order := spread.order(in.rank(in.others(matching)))
 	// The others are not needed whatever their health, so that the reason does not change with that.
 	for len(d.Clusters) < d.Wanted && order.left > 0 {
 		in.take(order.next(), spread, d)
@@ -148,9 +147,33 @@ func (in Input) choose(matching []Candidate, d *Decision) {
 	if len(d.Clusters) >= d.Wanted {
 		d.Waiting, d.Awaited = nil, nil // others had room
 	}
-	slices.SortStableFunc(d.Waiting, func(a, b v1alpha1.RejectedCluster) int {
-		return cmp.Or(cmp.Compare(in.Room(b.Name).Share, in.Room(a.Name).Share), strings.Compare(a.Name, b.Name))
+	in.nearestFirst(d.Waiting)
+}
+
+// others are those that are not kept.
+func (in Input) others(matching []Candidate) []Candidate {
+	if len(in.Keep) == 0 {
+		return matching
+	}
+	return slices.DeleteFunc(slices.Clone(matching), func(c Candidate) bool { return slices.Contains(in.Keep, c.Name) })
+}
+
+// nearestFirst sorts members without room by the share of the pods that fit, and then by name.
+func (in Input) nearestFirst(waiting []v1alpha1.RejectedCluster) {
+	type miss struct {
+		v1alpha1.RejectedCluster
+		share float64
+	}
+	all := make([]miss, len(waiting))
+	for i, w := range waiting {
+		all[i] = miss{w, in.Room(w.Name).Share}
+	}
+	slices.SortFunc(all, func(a, b miss) int {
+		return cmp.Or(cmp.Compare(b.share, a.share), strings.Compare(a.Name, b.Name))
 	})
+	for i := range all {
+		waiting[i] = all[i].RejectedCluster
+	}
 }
 
 // take chooses a member whose turn it is, or says why not.
@@ -225,7 +248,7 @@ func count(cs []Candidate, is func(Candidate) bool) int {
 
 // sift rejects candidates that may not be chosen, less those to keep, and returns the others.
 func (in Input) sift(selector labels.Selector, d *Decision) []Candidate {
-	var matching []Candidate
+	matching := make([]Candidate, 0, len(in.Candidates))
 	text := "its labels do not match the selector " + metav1.FormatLabelSelector(&in.Spec.ClusterSelector)
 	for _, c := range in.Candidates {
 		why, unselected := in.excludes(c, selector, text)
@@ -322,21 +345,22 @@ func (in Input) last(c Candidate) int {
 // then in rendezvous order (highest random weight: Thaler and Ravishankar, 1996). That differs from one
 // MiniCluster to the next, so that they spread, and the coming and going of members changes as little of it
 // as can be.
-func (in Input) rank(cs []Candidate) []ranked {
+func (in Input) rank(cs []Candidate) []*ranked {
 	scores := newScores(in, cs)
-	out := make([]ranked, 0, len(cs))
+	all, out := make([]ranked, len(cs)), make([]*ranked, len(cs))
 	before := func(name string) int {
 		if i := slices.Index(in.Prefer, name); i >= 0 {
 			return i
 		}
 		return len(in.Prefer)
 	}
-	for _, c := range cs {
-		out = append(out, ranked{
+	for i, c := range cs {
+		all[i] = ranked{
 			Candidate: c, last: in.last(c), scores: scores, score: scores.sum(c), before: before(c.Name), weight: weight(in.Key, c.Name),
-		})
+		}
+		out[i] = &all[i]
 	}
-	slices.SortFunc(out, func(a, b ranked) int {
+	slices.SortFunc(out, func(a, b *ranked) int {
 		return cmp.Or(
 			cmp.Compare(a.last, b.last),
 			cmp.Compare(b.score, a.score),

@@ -71,14 +71,14 @@ func (t *topology) skews(c Candidate) bool {
 // constraint is against. What a constraint forbids comes last.
 type order struct {
 	spread spread
-	rest   []ranked
+	rest   []*ranked
 	// groups are the indices, in rest, of those for which each constraint says the same whatever else is chosen.
 	groups [][]int
 	left   int
 }
 
 // order has all candidates, which are in the order of rank.
-func (s spread) order(rest []ranked) *order {
+func (s spread) order(rest []*ranked) *order {
 	o := &order{spread: s, rest: rest, left: len(rest)}
 	if len(s) == 0 {
 		all := make([]int, len(rest))
@@ -90,7 +90,7 @@ func (s spread) order(rest []ranked) *order {
 	}
 	known := map[string]int{}
 	for i := range rest {
-		key := s.group(&rest[i])
+		key := s.group(rest[i])
 		g, ok := known[key]
 		if !ok {
 			g = len(o.groups)
@@ -121,7 +121,7 @@ func (o *order) next() *ranked {
 		if len(all) == 0 {
 			continue
 		}
-		n := o.spread.against(&o.rest[all[0]])
+		n := o.spread.against(o.rest[all[0]])
 		if found < 0 || n < least || n == least && all[0] < o.groups[found][0] {
 			found, least = g, n
 		}
@@ -129,7 +129,7 @@ func (o *order) next() *ranked {
 	i := o.groups[found][0]
 	o.groups[found] = o.groups[found][1:]
 	o.left--
-	return &o.rest[i]
+	return o.rest[i]
 }
 
 // others are those that are left, group by group.
