@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/minifleet/minifleet/internal/nodeusage"
 	"github.com/minifleet/minifleet/internal/placement"
 	"github.com/minifleet/minifleet/internal/queue"
+	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/sanitize"
 	"github.com/minifleet/minifleet/internal/tenant"
 )
@@ -44,14 +46,6 @@ type fitness struct {
 }
 
 const notListed = "its nodes and pods have not been listed yet"
-
-func fitnesses(s *Snapshot) map[string]fitness {
-	out := make(map[string]fitness, len(s.Members))
-	for i := range s.Members {
-		out[s.Members[i].Cluster.Name] = fitnessOf(s, &s.Members[i])
-	}
-	return out
-}
 
 func fitnessOf(s *Snapshot, m *Member) fitness {
 	ready := meta.FindStatusCondition(m.Cluster.Status.Conditions, v1alpha1.ConditionReady)
@@ -134,21 +128,44 @@ func (s *Snapshot) named(names []string) string {
 }
 
 // candidates are the members that the object's namespace may use: a placement knows of no other.
-func (d *Decision) candidates(s *Snapshot, members map[string]fitness) []placement.Candidate {
-	out := make([]placement.Candidate, 0, len(s.Members))
+type candidates struct {
+	all []placement.Candidate
+	// fitness is that of each member on which something new may not be placed, or may later.
+	fitness map[string]fitness
+	// unknown are those of which it is not known what they have free.
+	unknown []string
+}
+
+func candidatesOf(s *Snapshot) *candidates {
+	out := &candidates{all: make([]placement.Candidate, 0, len(s.Members)), fitness: map[string]fitness{}}
 	for i := range s.Members {
 		m := s.Members[i].Cluster
+		f := fitnessOf(s, &s.Members[i])
+		if f != (fitness{}) {
+			out.fitness[m.Name] = f
+		}
 		if !s.mayUse(&s.Members[i]) {
 			continue
 		}
-		f := members[m.Name]
 		if f.roomUnknown {
-			d.Line.Unknown = append(d.Line.Unknown, m.Name)
+			out.unknown = append(out.unknown, m.Name)
 		}
-		out = append(out, placement.Candidate{
+		out.all = append(out.all, placement.Candidate{
 			Name: m.Name, Labels: m.Labels, Taints: m.Spec.Taints, Unfit: f.unfit, Unknown: f.left > 0,
-			Closed: m.Closed() != "", Avoid: eviction.Avoid(d.Ledger, d.Wanted, m.Name), Runs: s.Queue.Runs[m.Name],
+			Closed: m.Closed() != "", Runs: s.Queue.Runs[m.Name],
 		})
+	}
+	return out
+}
+
+// avoiding are the candidates, of which those come last that a run for what is wanted had to leave.
+func (c *candidates) avoiding(ledger runs.Ledger, wanted runs.Wanted) []placement.Candidate {
+	if len(ledger) == 0 {
+		return c.all
+	}
+	out := slices.Clone(c.all)
+	for i := range out {
+		out[i].Avoid = eviction.Avoid(ledger, wanted, out[i].Name)
 	}
 	return out
 }

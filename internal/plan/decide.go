@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -65,8 +66,31 @@ type Decision struct {
 // first.
 func Decide(s *Snapshot, before *Decision) (*Decision, Reads) {
 	var reads Reads
+	d := before.again(s)
+	if d == nil {
+		d = begin(s, before, &reads)
+	}
+	switch {
+	case d.Problem != nil || reads.Any():
+		d.Variants = newVariants(s, d.Valid, nil)
+	case s.Placement == nil: // what was decided before stays
+		d.Problem = noPlacement(s)
+		d.Variants = newVariants(s, d.Valid, nil)
+	default:
+		unplaced := *d
+		unplaced.asked, unplaced.Events, unplaced.Evictions = asked{}, slices.Clone(d.Events), maps.Clone(d.Evictions)
+		d.place(s, &reads)
+		if d.asked.variants, d.asked.unplaced = d.Variants, nil; reads.onlyRooms() {
+			d.asked.unplaced = &unplaced
+		}
+	}
+	return d, reads
+}
+
+// begin decides all that comes before a placement.
+func begin(s *Snapshot, before *Decision, reads *Reads) *Decision {
 	d := &Decision{Ledger: runs.Ledger(s.Object.Status.Runs), Placement: s.Object.Status.Placement.DeepCopy()}
-	if before != nil && before.asked.grants == s.Grants && before.asked.confirmed == s.Confirmed {
+	if before.asksFor(s) {
 		d.asked = before.asked
 	} else {
 		d.asked = asked{grants: s.Grants, confirmed: s.Confirmed}
@@ -77,22 +101,27 @@ func Decide(s *Snapshot, before *Decision) (*Decision, Reads) {
 		d.Events = append(d.Events, Event{Type: warning, Reason: v1alpha1.ReasonInvalidMaxPriority, Action: "Order", Message: s.Queue.Problem})
 	}
 	d.giveUpDeclared(s)
-	d.catchUp(s, &reads)
+	d.catchUp(s, reads)
 	d.Evictions = eviction.Drained(d.Ledger, s.clusters())
-	switch {
-	case d.Problem != nil || reads.Any():
-		d.Variants = newVariants(s, d.Valid, nil)
-	case s.Placement == nil: // what was decided before stays
-		d.Problem = noPlacement(s)
-		d.Variants = newVariants(s, d.Valid, nil)
-	default:
-		d.place(s, &reads)
-		d.asked.variants = d.Variants
-	}
-	return d, reads
+	return d
 }
 
-// asked is what follows from the object and its grants alone.
+// again is the decision as it was before it was placed, if no more was read since than what members have free; nil if more was.
+func (d *Decision) again(s *Snapshot) *Decision {
+	if !d.asksFor(s) || d.asked.unplaced == nil {
+		return nil
+	}
+	out := *d.asked.unplaced
+	out.asked, out.Events, out.Evictions = d.asked, slices.Clone(out.Events), maps.Clone(out.Evictions)
+	return &out
+}
+
+// asksFor says that there was a decision, and that what the object asks for is what it was then.
+func (d *Decision) asksFor(s *Snapshot) bool {
+	return d != nil && d.asked.grants == s.Grants && d.asked.confirmed == s.Confirmed
+}
+
+// asked is what follows from the object and its grants alone, and what an attempt leaves for the next.
 type asked struct {
 	grants    *grant.Set
 	confirmed bool
@@ -101,6 +130,10 @@ type asked struct {
 	reads     Reads
 	// variants are those of the placement, nil before it was asked for.
 	variants *Variants
+	// members are those that the placement is about, nil before it was asked for.
+	members *candidates
+	// unplaced is the decision before it was placed, nil where more is to be read than what members have free.
+	unplaced *Decision
 }
 
 // PlacementName is the name of the Placement that a FleetMiniCluster refers to, or empty.
@@ -120,8 +153,12 @@ func (d *Decision) place(s *Snapshot, reads *Reads) {
 	if reads.Any() {
 		return
 	}
-	members := fitnesses(s)
-	in := placement.Input{Key: string(s.Object.UID), Spec: *spec, Candidates: d.candidates(s, members)}
+	if d.asked.members == nil {
+		d.asked.members = candidatesOf(s)
+	}
+	members := d.asked.members
+	in := placement.Input{Key: string(s.Object.UID), Spec: *spec, Candidates: members.avoiding(d.Ledger, d.Wanted)}
+	d.Line.Unknown = slices.Clone(members.unknown)
 	if d.Placement != nil {
 		in.Prefer, in.Kept = d.Placement.Clusters, d.Placement.Decisions
 	}
@@ -145,13 +182,13 @@ func (d *Decision) place(s *Snapshot, reads *Reads) {
 		}
 	}
 	if reads.Any() {
-		s.readMore(chosen.Next, members, reads)
+		s.readMore(chosen.Next, members.fitness, reads)
 		return
 	}
 	if len(chosen.Clusters) == 0 && chosen.Matching == 0 {
 		d.Problem = &rollup.Problem{Reason: v1alpha1.ReasonNoClusterMatches, Message: noMatch(s, spec, chosen)}
 	}
-	d.record(spec, chosen, members)
+	d.record(spec, chosen, members.fitness)
 	if len(d.Placement.Clusters) < int(d.Placement.Wanted) {
 		d.Placement.NotPermitted = int32(s.own() - s.usable()) //nolint:gosec // far fewer than 2³¹ members
 	}

@@ -103,38 +103,49 @@ func (f *largeFleet) wait(n int) {
 	}
 }
 
-// place decides where a FleetMiniCluster goes that has no run yet, as a reconciliation does, and reserves its room.
-func (f *largeFleet) place(b testing.TB, o *v1alpha1.FleetMiniCluster) *plan.Decision {
-	b.Helper()
-	key := queue.Key{Namespace: o.Namespace, Name: o.Name}
-	s := &plan.Snapshot{
+// snapshot is of one that has no run yet.
+func (f *largeFleet) snapshot(o *v1alpha1.FleetMiniCluster) *plan.Snapshot {
+	key := keyOf(o)
+	return &plan.Snapshot{
 		Object: o, Placement: o.Spec.Placement, Now: start, NamespaceLabels: map[string]string{"team": "hpc"}, Members: f.members, Facts: map[string]plan.Facts{},
 		Queue:   plan.QueueState{Reserved: f.queue.Reservations(key), Pending: f.queue.Pending(key), Runs: f.queue.Runs()},
 		HadRuns: ptr.To(false),
 	}
+}
+
+// read answers what an attempt asks.
+func (f *largeFleet) read(b testing.TB, s *plan.Snapshot, reads plan.Reads) {
+	b.Helper()
+	for name, facts := range reads.Members {
+		have := s.Facts[name]
+		for _, fact := range facts {
+			switch fact {
+			case plan.ReadRecord:
+				have.Record = &plan.Record{}
+			case plan.ReadRoom:
+				have.Room = f.queue.View(name, f.rooms[name].Room(), keyOf(s.Object))
+			default:
+				b.Fatalf("%s of %s is read", fact, name)
+			}
+		}
+		s.Facts[name] = have
+	}
+}
+
+// place decides where a FleetMiniCluster goes that has no run yet, as a reconciliation does, and reserves its room.
+func (f *largeFleet) place(b testing.TB, o *v1alpha1.FleetMiniCluster) *plan.Decision {
+	b.Helper()
+	s := f.snapshot(o)
 	var d *plan.Decision
 	for range maxReads {
 		var reads plan.Reads
 		if d, reads = plan.Decide(s, d); !reads.Any() {
-			if !f.queue.Reserve(key, d.Reserve) {
+			if !f.queue.Reserve(keyOf(o), d.Reserve) {
 				b.Fatal("nobody else reserves anything")
 			}
 			return d
 		}
-		for name, facts := range reads.Members {
-			have := s.Facts[name]
-			for _, fact := range facts {
-				switch fact {
-				case plan.ReadRecord:
-					have.Record = &plan.Record{}
-				case plan.ReadRoom:
-					have.Room = f.queue.View(name, f.rooms[name].Room(), key)
-				default:
-					b.Fatalf("%s of %s is read", fact, name)
-				}
-			}
-			s.Facts[name] = have
-		}
+		f.read(b, s, reads)
 	}
 	b.Fatal("it asks for more all the time")
 	return nil

@@ -211,6 +211,19 @@ type Reads struct {
 // Any says whether anything is to be read.
 func (r Reads) Any() bool { return r.Grants || r.HadRuns || len(r.Members) > 0 }
 
+// onlyRooms says that nothing is to be read but what members have free.
+func (r Reads) onlyRooms() bool {
+	if r.Grants || r.HadRuns {
+		return false
+	}
+	for _, facts := range r.Members {
+		if len(facts) != 1 || facts[0] != ReadRoom {
+			return false
+		}
+	}
+	return true
+}
+
 func (r *Reads) add(member string, f Fact) {
 	if r.Members == nil {
 		r.Members = map[string][]Fact{}
