@@ -77,6 +77,13 @@ func scorerFor(in Input, at v1alpha1.ScoreCoordinate, weight int32, cs []Candida
 	}
 }
 
+// ByFree says whether members are scored by what they have free: else Room.Free is no matter.
+func ByFree(policy v1alpha1.PrioritizerPolicy) bool {
+	return slices.ContainsFunc(policy.Configurations, func(c v1alpha1.PrioritizerConfig) bool {
+		return c.ScoreCoordinate.Type != v1alpha1.ScoreLabel && freeOf[c.ScoreCoordinate.BuiltIn].of != nil
+	})
+}
+
 // sum is that of weight × score.
 func (s scores) sum(c Candidate) int32 {
 	var sum int32

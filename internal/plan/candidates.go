@@ -192,7 +192,9 @@ func (d *Decision) room(s *Snapshot, member string, line *Line, reads *Reads) pl
 	if view.State != nodeusage.Known {
 		return out
 	}
-	out.Free = freeOf(f.Free)
+	if s.Placement != nil && placement.ByFree(s.Placement.PrioritizerPolicy) {
+		out.Free = freeOf(f.Free)
+	}
 	if !f.Fits {
 		out.Share = float64(f.Pods) / float64(max(gang.Size, 1))
 	}

@@ -27,8 +27,8 @@ type Variants struct {
 	valid     bool
 	overrides []v1alpha1.ClusterOverride
 	judge     func(*fluxv1alpha2.MiniClusterSpec) error // what overrides make of it is allowed; nil: that is not asked
-	labels    map[string]map[string]string              // of members
-	made      map[string]*Variant                       // by member, or by "" for all where nothing is overridden
+	labels    func(member string) map[string]string
+	made      map[string]*Variant // by member, or by "" for all where nothing is overridden
 }
 
 // Variant is the MiniCluster for a member.
@@ -56,9 +56,12 @@ func (v *Variant) isDenied() bool {
 }
 
 func newVariants(s *Snapshot, valid bool, overrides []v1alpha1.ClusterOverride) *Variants {
-	v := &Variants{object: s.Object, valid: valid, overrides: overrides, labels: map[string]map[string]string{}, made: map[string]*Variant{}}
-	for _, m := range s.Members {
-		v.labels[m.Cluster.Name] = m.Cluster.Labels
+	v := &Variants{object: s.Object, valid: valid, overrides: overrides, made: map[string]*Variant{}}
+	v.labels = func(member string) map[string]string {
+		if m := s.Member(member); m != nil {
+			return m.Cluster.Labels
+		}
+		return nil
 	}
 	v.judge = func(spec *fluxv1alpha2.MiniClusterSpec) error { return overridePermitted(s, spec) }
 	return v
@@ -71,7 +74,7 @@ func (v *Variants) For(member string) *Variant {
 	}
 	out := v.made[member]
 	if out == nil {
-		out = v.make(v.labels[member])
+		out = v.make(v.labels(member))
 		v.made[member] = out
 	}
 	return out
