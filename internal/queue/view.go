@@ -111,14 +111,13 @@ func (v *View) before(nodes []fleet.Node, gang fit.Gang, self Rank) (first *Entr
 		return nil, turn{}
 	}
 	e := &Entry{Rank: self, Anywhere: &gang}
-	w := waiters{nodes: nodes, placed: v.spare.unplaced}
+	b := newBackfill(nodes, gang, v.spare.unplaced)
 	for t := range c.turnsWith(e, v.own, v.spare.holds) {
 		if t.Entry == e {
 			return first, t
 		}
-		if first == nil && v.State == nodeusage.Known && t.holds && t.excess == nil && fit.Compete(nodes, t.gang, gang) {
-			w.entries = append(w.entries, t)
-			first = w.delayed(gang)
+		if first == nil && v.State == nodeusage.Known && t.holds && t.excess == nil && b.delays(t.gang) {
+			first = t.Entry
 		}
 		if first != nil && !limited {
 			return first, turn{}
@@ -163,19 +162,40 @@ func (w *waiters) competing(g fit.Gang) *Entry {
 
 // delayed is the first who might miss what a gang takes; nil if surely nobody does.
 func (w *waiters) delayed(g fit.Gang) *Entry {
-	whole, unplaced := g, w.placed
-	whole.Size = g.Pods()
-	found := 0
+	b := newBackfill(w.nodes, g, w.placed)
 	for _, t := range w.entries {
-		if !fit.Compete(w.nodes, t.gang, g) {
-			continue
-		}
-		if found++; found > maxSpared || !fit.Spares(w.nodes, t.gang, whole, unplaced) {
+		if b.delays(t.gang) {
 			return t.Entry
 		}
-		unplaced = withPods(unplaced, t.gang)
 	}
 	return nil
+}
+
+// backfill is a gang that begins before others for whom room is kept, if they surely miss none of it.
+type backfill struct {
+	nodes []fleet.Node
+	gang  fit.Gang // with all pods that it may have
+	// unplaced are the pods that may still come to any node, those of the others included, of whom so many want the same room.
+	unplaced []fit.Unplaced
+	spared   int
+}
+
+func newBackfill(nodes []fleet.Node, gang fit.Gang, unplaced []fit.Unplaced) *backfill {
+	gang.Size = gang.Pods()
+	return &backfill{nodes: nodes, gang: gang, unplaced: unplaced}
+}
+
+// delays says whether the next of those who come first might miss what the gang takes.
+func (b *backfill) delays(next fit.Gang) bool {
+	if !fit.Compete(b.nodes, next, b.gang) {
+		return false
+	}
+	if b.spared == maxSpared || !fit.Spares(b.nodes, next, b.gang, b.unplaced) {
+		return true
+	}
+	b.spared++
+	b.unplaced = withPods(b.unplaced, next)
+	return false
 }
 
 // Turn says that room is kept for one who comes first, for the status of self.
