@@ -186,7 +186,7 @@ func (b *resting) rest(ctx context.Context) error {
 		b.report.figure("requests to a resting member in an hour, "+m.what, "", ours[m.name]*perHour, against, floor[m.name]*perHour)
 	}
 	b.report.figure("requests to the hub in an hour, of a resting fleet", "", ours[hubName]*perHour, "", 0)
-	b.report.count(fmt.Sprintf("requests of a resting fleet that renew no watch, in %s", b.options.idleFor), []float64{float64(len(others))})
+	b.report.count(fmt.Sprintf("kinds of requests of a resting fleet that renew no watch, in %s", b.options.idleFor), []float64{float64(len(others))})
 	for what, n := range others {
 		b.report.count("  "+what, []float64{n})
 	}
