@@ -301,7 +301,11 @@ func sendRequest(run *uploadRun, req *packp.UploadPackRequest) error {
 	if _, err := out.WriteTo(run); err != nil {
 		return err
 	}
-	return run.CloseWrite()
+	// A server that has answered already, and ended, is told no more: that is its right, and its answer is still to be read.
+	if err := run.CloseWrite(); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
 }
 
 // refusal is err with what the server has said until now.
