@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -334,11 +335,15 @@ func (b *bench) removeFleet(ctx context.Context) error {
 	if err := b.hub.DeleteAllOf(ctx, &v1alpha1.GitSource{}, client.InNamespace(fleetNamespace)); err != nil {
 		return err
 	}
-	if err := b.hub.DeleteAllOf(ctx, &v1alpha1.FleetMiniCluster{}, client.InNamespace(fleetNamespace)); err != nil {
-		return err
-	}
 	b.standing, b.standingN = nil, 0
+	asked := false
 	err := b.eventually(ctx, "the MiniClusters to be deleted", func(ctx context.Context) (bool, error) {
+		if !asked { // of a thousand, an API server does not delete all in the minute that it gives a request
+			err := b.hub.DeleteAllOf(ctx, &v1alpha1.FleetMiniCluster{}, client.InNamespace(fleetNamespace))
+			if asked = !apierrors.IsTimeout(err); asked && err != nil {
+				return false, err
+			}
+		}
 		var left v1alpha1.FleetMiniClusterList
 		err := b.hub.List(ctx, &left, client.InNamespace(fleetNamespace), client.Limit(1))
 		return len(left.Items) == 0, err
