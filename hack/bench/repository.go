@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/hack/bench/wait"
 )
 
 // fetchAnnotation on a GitSource makes it fetch its repository at once, as any change of annotations does.
@@ -31,7 +32,12 @@ type repository struct {
 	fleet *fleet
 	name  string
 	clone string
+	// pushed is when the last push began.
+	pushed time.Time
 }
+
+// pace is between two pushes: the hub reads a repository once in a second for its webhooks, after five at once.
+const pace = 1200 * time.Millisecond
 
 // newRepository makes a repository with one commit that declares nothing, and waits until the hub has seen it.
 // The GitSource fetches once an hour: the hub is told of each push.
@@ -72,8 +78,12 @@ func (f *fleet) newRepository(ctx context.Context, name string) (*repository, er
 	})
 }
 
-// push commits files, given by path, and pushes.
+// push commits files, given by path, and pushes. It waits until the hub reads the repository as soon as it is told.
 func (r *repository) push(ctx context.Context, files map[string]string) error {
+	if err := wait.Pause(ctx, time.Until(r.pushed.Add(pace))); err != nil {
+		return err
+	}
+	r.pushed = time.Now()
 	for path, content := range files {
 		if err := os.WriteFile(filepath.Join(r.clone, path), []byte(content), 0o600); err != nil {
 			return err
