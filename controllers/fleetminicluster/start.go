@@ -131,13 +131,27 @@ func (c *reconciliation) render(t *plan.Target, cert []byte) (*rendered, error) 
 	return out, nil
 }
 
-// renderSupport renders only what the Job needs. Without a certificate its Secret is only to be compared with, which is done by the
-// hash of its content that it carries.
+// renderSupport renders only what the Job needs.
 func (c *reconciliation) renderSupport(t *plan.Target, cert []byte) ([]client.Object, error) {
 	rendering, err := c.rendering(t, cert)
 	if err != nil {
 		return nil, err
 	}
+	return support(rendering)
+}
+
+// renderCompared renders what the Job needs, to be compared with what is there: a Secret is by the hash of its content that it
+// carries, so that no key is needed.
+func (c *reconciliation) renderCompared(t *plan.Target) ([]client.Object, error) {
+	rendering, err := c.rendering(t, nil)
+	if err != nil {
+		return nil, err
+	}
+	rendering.Keyless = true
+	return support(rendering)
+}
+
+func support(rendering *plan.Rendering) ([]client.Object, error) {
 	bundle, err := rendering.Support()
 	if err != nil {
 		return nil, err

@@ -104,7 +104,7 @@ func (c *reconciliation) repair(ctx context.Context, t *plan.Target, w *maintena
 		w.requeueAfter(left)
 		return nil
 	}
-	support, err := c.renderSupport(t, nil)
+	support, err := c.renderCompared(t)
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (c *reconciliation) cleanUpEnded(ctx context.Context, t *plan.Target, w *ma
 
 // anythingLeft asks the cache, so that a MiniCluster that was cleaned up costs no requests.
 func (c *reconciliation) anythingLeft(ctx context.Context, t *plan.Target) (bool, error) {
-	support, err := c.renderSupport(t, nil)
+	support, err := c.renderCompared(t)
 	if err != nil {
 		return false, err
 	}

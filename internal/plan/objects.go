@@ -21,7 +21,9 @@ type Rendering struct {
 	// Origin marks everything of the object.
 	Origin    fleet.Origin
 	CurveCert []byte
-	Suspend   bool
+	// Keyless is that of render.Input.
+	Keyless bool
+	Suspend bool
 	// Run is what the objects are for; nil for none.
 	Run *v1alpha1.Run
 }
@@ -53,7 +55,7 @@ func (r Rendering) Support() (*render.Bundle, error) {
 
 func (r Rendering) input() render.Input {
 	in := render.Input{
-		Name: r.Object.Name, Namespace: r.Namespace, Spec: *r.Spec, Valid: r.Valid, CurveCert: r.CurveCert,
+		Name: r.Object.Name, Namespace: r.Namespace, Spec: *r.Spec, Valid: r.Valid, CurveCert: r.CurveCert, Keyless: r.Keyless,
 		Suspend: r.Suspend, Origin: r.Origin,
 	}
 	if r.Run != nil {

@@ -53,6 +53,10 @@ func TestSupportIsThatOfRender(t *testing.T) {
 		t.Error(diff)
 	}
 	in.CurveCert = nil
+	if _, err := render.Support(in); err == nil {
+		t.Error("a Secret has no certificate, and nobody has said so")
+	}
+	in.Keyless = true
 	keyless, err := render.Support(in)
 	if err != nil {
 		t.Fatal(err)

@@ -41,9 +41,10 @@ type Input struct {
 	Spec fluxv1alpha2.MiniClusterSpec
 	// Valid says that Spec, with its defaults, was found to be valid for Name: it is not validated again.
 	Valid bool
-	// CurveCert is the brokers' certificate, a zcert file. spec.flux.curveCert wins over it. Support does without: its Secret has
-	// no key then.
+	// CurveCert is the brokers' certificate, a zcert file. spec.flux.curveCert wins over it.
 	CurveCert []byte
+	// Keyless has Support do without a certificate: its Secret has no key, and is only to be compared with.
+	Keyless bool
 	// RunID is the label of the Job and its pods that tells this run from others. Empty: no label.
 	RunID string
 	// Suspend creates the Job without pods.
@@ -111,7 +112,7 @@ func Support(in Input) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.keyless = len(in.CurveCert) == 0 && m.spec.Flux.CurveCert == ""
+	m.keyless = in.Keyless && m.spec.Flux.CurveCert == ""
 	return m.support()
 }
 
