@@ -107,6 +107,9 @@ func (p *Provider) SetLimits(l Limits) { p.limits = l }
 // SetConnects replaces how many members are connected at once; 0 is no bound. It is called before Start.
 func (p *Provider) SetConnects(most int) { p.turns = newTurns(most) }
 
+// Connects is how many members are connected at once; 0 is no bound.
+func (p *Provider) Connects() int { return p.turns.most }
+
 // SetAdmission has a function asked, from any goroutine, whether the member of a name may be the cluster with a UID, each
 // time before that is engaged. The error, an *Error, is why not. It is called before Start.
 func (p *Provider) SetAdmission(admit func(ctx context.Context, name, uid string) error) {

@@ -65,25 +65,41 @@ func awaited(placement *v1alpha1.PlacementDecision) []string {
 	return out
 }
 
-// start connects all members as soon as the hub's objects are read, by their rank, and lets none be reconciled before: that
+// start connects all members as soon as what they are reached by is read, by their rank, and lets none be reconciled before: that
 // would connect them in the order of their names. It reads memory alone, and waits for no member.
 func (r *Reconciler) start(ctx context.Context, hub cache.Cache) error {
 	defer close(r.started)
-	for _, kind := range []client.Object{&v1alpha1.MemberCluster{}, &v1alpha1.FleetMiniCluster{}, &corev1.Secret{}} {
+	for _, kind := range []client.Object{&v1alpha1.MemberCluster{}, &corev1.Secret{}} {
 		if _, err := hub.GetInformer(ctx, kind); err != nil {
 			return nil // the controller waits for the same, and says so
 		}
 	}
 	var members v1alpha1.MemberClusterList
-	var fleet v1alpha1.FleetMiniClusterList
 	if err := r.Client.List(ctx, &members); err != nil {
 		return fmt.Errorf("listing MemberClusters: %w", err)
 	}
-	if err := r.Client.List(ctx, &fleet, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing FleetMiniClusters: %w", err)
+	known, err := r.ranks(ctx, hub, len(members.Items))
+	if err != nil {
+		return err
 	}
-	r.connectAll(ctx, members.Items, ranks(fleet.Items))
+	r.connectAll(ctx, members.Items, known)
 	return nil
+}
+
+// ranks are those of so many members, from the ledgers. Where all of them are connected at once nobody is first: they are not kept
+// waiting for the FleetMiniClusters, which take the hub longest to list.
+func (r *Reconciler) ranks(ctx context.Context, hub cache.Cache, members int) (map[string]int, error) {
+	if most := r.Provider.Connects(); most == 0 || members <= most {
+		return nil, nil
+	}
+	if _, err := hub.GetInformer(ctx, &v1alpha1.FleetMiniCluster{}); err != nil {
+		return nil, nil //nolint:nilerr // the controller waits for the same, and says so
+	}
+	var fleet v1alpha1.FleetMiniClusterList
+	if err := r.Client.List(ctx, &fleet, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing FleetMiniClusters: %w", err)
+	}
+	return ranks(fleet.Items), nil
 }
 
 // connectAll connects members by their rank. What is to be said of one, its reconciliation says.

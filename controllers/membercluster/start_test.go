@@ -1,11 +1,15 @@
 package membercluster
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
@@ -68,4 +72,44 @@ func TestAllAreConnectedAtTheStart(t *testing.T) {
 	if diff := cmp.Diff([]string{"cinder", "basalt", "alpine"}, connected); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// Where all members are connected at once none of them waits for the FleetMiniClusters.
+func TestFewMembersAreConnectedWithoutRanks(t *testing.T) {
+	hub := newHub(t, withRun("a", "alpine", v1alpha1.RunRunning))
+	for name, test := range map[string]struct {
+		most, members int
+		want          map[string]int
+	}{
+		"all at once":  {3, 3, nil},
+		"no bound":     {0, 300, nil},
+		"one by one":   {3, 4, map[string]int{"alpine": rankLive}},
+		"not read yet": {3, 4, nil},
+	} {
+		r := newReconciler(hub, hub)
+		r.Provider.SetConnects(test.most)
+		cached := &informerCache{}
+		if name == "not read yet" {
+			cached.err = errors.New("it ends")
+		}
+		got, err := r.ranks(t.Context(), cached, test.members)
+		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
+		if asked := test.members > test.most && test.most > 0; cached.asked != asked {
+			t.Errorf("%s: the FleetMiniClusters are waited for: %t", name, cached.asked)
+		}
+	}
+}
+
+// informerCache has an informer of each kind, or an error.
+type informerCache struct {
+	cache.Cache
+	err   error
+	asked bool
+}
+
+func (c *informerCache) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	c.asked = true
+	return nil, c.err
 }
