@@ -242,7 +242,7 @@ func cachesFilled(c cache.Cache) healthz.Checker {
 	return func(req *http.Request) error {
 		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
 		defer cancel()
-		if !c.WaitForCacheSync(ctx) {
+		if !hubcache.Filled(ctx, c) {
 			return errors.New("the hub's objects have not been read yet")
 		}
 		return nil

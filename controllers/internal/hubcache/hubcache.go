@@ -1,5 +1,5 @@
-// Package hubcache has whoever waits for the hub's cache told when it is filled. In come the kinds that controllers watch; out
-// comes a cache like any other.
+// Package hubcache fills the caches of the hub's objects, and has whoever waits for that told. In come the kinds that controllers
+// watch; out comes a cache like any other.
 //
 // The libraries' own poll ten times a second, at each of four steps that follow one another in a start.
 package hubcache
@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,12 +33,15 @@ type Cache struct {
 	mu sync.Mutex
 	// asked are the informers that somebody has asked for, by what they name themselves.
 	asked map[string]toolscache.DoneChecker
+	// primed are the informers that are to be filled, whoever asks for them.
+	primed []toolscache.DoneChecker
 	// added are called with objects that are added, by kind.
 	added map[string]func(obj any, isInInitialList bool)
 }
 
 // New makes a cache of the hub. It is a cache.NewCacheFunc.
 func New(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
+	o.NewInformer = newInformer
 	c, err := cache.New(cfg, o)
 	if err != nil {
 		return nil, err
@@ -55,16 +59,38 @@ func (c *Cache) Start(ctx context.Context) error {
 // waits for them who has not asked for them: a kind that cannot be read delays its own controllers alone. One that the hub does
 // not have is left out.
 func Prime(ctx context.Context, c cache.Cache, kinds ...client.Object) error {
-	if own, is := c.(*Cache); is {
-		c = own.Cache
+	own, is := c.(*Cache)
+	if !is {
+		return fmt.Errorf("a cache of %T is not filled before it is asked", c)
 	}
 	var errs []error
 	for _, kind := range kinds {
-		if _, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil && !meta.IsNoMatchError(err) {
+		inner, err := own.Cache.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		switch {
+		case err == nil:
+			own.mu.Lock()
+			own.primed = append(own.primed, inner.HasSyncedChecker())
+			own.mu.Unlock()
+		case !meta.IsNoMatchError(err):
 			errs = append(errs, fmt.Errorf("reading %T: %w", kind, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Filled waits for what somebody has asked for and for what was primed, and says whether all of it was read before the context ended.
+func Filled(ctx context.Context, c cache.Cache) bool {
+	if !c.WaitForCacheSync(ctx) {
+		return false
+	}
+	own, is := c.(*Cache)
+	if !is {
+		return true
+	}
+	own.mu.Lock()
+	primed := slices.Clone(own.primed)
+	own.mu.Unlock()
+	return toolscache.WaitFor(ctx, "", primed...)
 }
 
 // BeforeAdd has a function told of each object of a kind that is added, and whether it was there when the kind was first read,

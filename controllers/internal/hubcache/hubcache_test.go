@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,16 +20,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// newHub answers lists of ConfigMaps at once, and all else never. asked is told of each path.
+// newHub answers lists of ConfigMaps as they are now at once, and all else never. asked is told of each path.
 func newHub(t *testing.T) (hub *httptest.Server, asked chan string) {
 	t.Helper()
 	asked = make(chan string, 100)
 	hub = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked <- r.URL.Path
 		switch query := r.URL.Query(); {
-		case query.Get("sendInitialEvents") != "" && strings.HasSuffix(r.URL.Path, "/configmaps"):
-			w.WriteHeader(http.StatusUnprocessableEntity) // as a hub that does not know it: it is listed then
-		case query.Get("watch") == "" && strings.HasSuffix(r.URL.Path, "/configmaps"):
+		case query.Get("watch") == "" && query.Get("resourceVersion") == "" && strings.HasSuffix(r.URL.Path, "/configmaps"):
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[{"metadata":{"namespace":"hpc","name":"a"}}]}`)
 		default:
@@ -73,6 +72,11 @@ func TestPrimedKindsAreReadAndNotWaitedFor(t *testing.T) {
 	informer, err := c.GetInformer(ctx, &corev1.ConfigMap{})
 	if err != nil || !informer.HasSynced() || !c.WaitForCacheSync(ctx) {
 		t.Errorf("ConfigMaps were not read: %v", err)
+	}
+	soon, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	if Filled(soon, c) {
+		t.Error("filled, though Secrets cannot be read")
 	}
 	told := make(chan string, 1)
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/controllers/internal/hubcache"
 )
 
 // Kinds are those that are divided, an empty object of each.
@@ -114,7 +115,7 @@ func Reduce(obj any) (any, error) {
 // NewCache makes the cache of the MemberClusters of other shards. It is added to the manager, which fills it before anything
 // is reconciled.
 func NewCache(cfg *rest.Config, httpClient *http.Client, scheme *runtime.Scheme, mapper meta.RESTMapper, key string) (*Cache, error) {
-	c, err := cache.New(cfg, cache.Options{
+	c, err := hubcache.New(cfg, cache.Options{
 		HTTPClient: httpClient, Scheme: scheme, Mapper: mapper,
 		ByObject: map[client.Object]cache.ByObject{&v1alpha1.MemberCluster{}: {Label: Others(key), Transform: Reduce}},
 	})
