@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,10 +22,12 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlzap "sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/controllers"
+	"github.com/minifleet/minifleet/internal/headroom"
 	"github.com/minifleet/minifleet/internal/policy"
 	"github.com/minifleet/minifleet/internal/tenant"
 	"github.com/minifleet/minifleet/internal/version"
@@ -32,6 +35,10 @@ import (
 
 // serviceAccountNamespace is where a pod finds the namespace that it runs in.
 const serviceAccountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// startTime is for how long the controller collects garbage less often when it starts, and when it begins to lead: longer than it
+// takes for a thousand MiniClusters to be reconciled.
+const startTime = 15 * time.Second
 
 type controllerFlags struct {
 	kubeconfig, logLevel string
@@ -172,6 +179,7 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	}
 	defer endTracing()
 	f.options.Webhooks = f.receiver.server()
+	headroom.Give(ctx, startTime)
 	mgr, err := controllers.NewManager(ctx, cfg, f.options)
 	if err != nil {
 		return err
@@ -185,6 +193,13 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 		if err := f.dashboard.serve(mgr, cfg, f.options.Namespace); err != nil {
 			return err
 		}
+	}
+	// One that has waited for the lease connects the members, and reconciles everything, when it has that.
+	if err := mgr.GetLocalManager().Add(manager.RunnableFunc(func(ctx context.Context) error {
+		headroom.Give(ctx, startTime)
+		return nil
+	})); err != nil {
+		return err
 	}
 	ctrl.Log.Info("starting", "version", version.String(), "namespace", f.options.Namespace, "shard", f.options.Shard)
 	return mgr.Start(ctx)
