@@ -179,7 +179,7 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 	}
 	defer endTracing()
 	f.options.Webhooks = f.receiver.server()
-	headroom.Give(ctx, startTime)
+	headroom.Give(startTime)
 	mgr, err := controllers.NewManager(ctx, cfg, f.options)
 	if err != nil {
 		return err
@@ -195,8 +195,8 @@ func (f *controllerFlags) run(cmd *cobra.Command) error {
 		}
 	}
 	// One that has waited for the lease connects the members, and reconciles everything, when it has that.
-	if err := mgr.GetLocalManager().Add(manager.RunnableFunc(func(ctx context.Context) error {
-		headroom.Give(ctx, startTime)
+	if err := mgr.GetLocalManager().Add(manager.RunnableFunc(func(context.Context) error {
+		headroom.Give(startTime)
 		return nil
 	})); err != nil {
 		return err

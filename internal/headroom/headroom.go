@@ -1,12 +1,10 @@
 // Package headroom lets memory grow while much of what is allocated is soon not needed any more. In comes for how long; out comes a
 // process that collects garbage less often meanwhile, and as often as before from then on.
 //
-// The collector runs when the heap has doubled. While a process fills its caches its heap doubles from a few MiB on, so that
-// half of what it does is collecting.
+// The collector runs when the heap has doubled. While a process fills its caches, or has much to do with a small heap, that is often.
 package headroom
 
 import (
-	"context"
 	"math"
 	"runtime"
 	"runtime/debug"
@@ -35,18 +33,10 @@ type room struct {
 	percent int
 }
 
-// Give lets memory grow for d, or until the context ends. It returns at once.
-func Give(ctx context.Context, d time.Duration) {
+// Give lets memory grow for d from now on. It returns at once, and may be called again meanwhile.
+func Give(d time.Duration) {
 	given.begin()
-	go func() {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		given.end()
-	}()
+	time.AfterFunc(d, given.end)
 }
 
 func (r *room) begin() {
