@@ -47,6 +47,7 @@ import (
 	"github.com/minifleet/minifleet/controllers/internal/commits"
 	"github.com/minifleet/minifleet/controllers/internal/enforcement"
 	"github.com/minifleet/minifleet/controllers/internal/events"
+	"github.com/minifleet/minifleet/controllers/internal/hubcache"
 	"github.com/minifleet/minifleet/controllers/internal/metrics"
 	"github.com/minifleet/minifleet/controllers/internal/retry"
 	"github.com/minifleet/minifleet/gitsource/budget"
@@ -83,7 +84,9 @@ const (
 type Reconciler struct {
 	Client client.Client
 	// Live reads the hub itself, and not the cache.
-	Live    client.Reader
+	Live client.Reader
+	// Fleet lists the cache's FleetMiniClusters without a copy of each, of which there may be thousands; nil lists them with Client.
+	Fleet   *hubcache.Namespaced[*v1alpha1.FleetMiniCluster]
 	Fetcher *fetch.Fetcher
 	// Overlays builds the paths that hold a kustomization.
 	Overlays overlayBuilder

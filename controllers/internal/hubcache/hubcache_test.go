@@ -148,3 +148,25 @@ func TestLister(t *testing.T) {
 		t.Errorf("%v and %v", first, second)
 	}
 }
+
+// Nobody waits for a kind before it is listed first, and then whoever lists it does.
+func TestNamespaced(t *testing.T) {
+	hub, _ := newHub(t)
+	c := newCache(t, hub)
+	namespaced := NewNamespaced(c, &corev1.ConfigMap{})
+	go func() { _ = c.Start(t.Context()) }()
+	if !c.WaitForCacheSync(t.Context()) {
+		t.Fatal("something is waited for")
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for namespace, want := range map[string]int{"hpc": 1, "other": 0} {
+		some, err := namespaced.List(t.Context(), namespace)
+		if err != nil || len(some) != want {
+			t.Errorf("%v in %s, %v", some, namespace, err)
+		}
+	}
+	if _, err := NewNamespaced(c, &corev1.Secret{}).List(ended, "hpc"); err == nil {
+		t.Error("Secrets, which cannot be read, are listed")
+	}
+}
