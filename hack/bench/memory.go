@@ -31,13 +31,15 @@ const lingers = 100 * time.Second
 // weighLive adds a line about the controller's memory once it has collected garbage, which it does every two
 // minutes when nothing else makes it.
 func (b *bench) weighLive(ctx context.Context, when string) error {
-	since := float64(time.Now().UnixMilli()) / 1000
-	err := b.eventually(ctx, "the controller to collect garbage", func(ctx context.Context) (bool, error) {
-		m, err := b.metrics(ctx)
-		return m.sum("go_memstats_last_gc_time_seconds") > since, err
-	})
-	if err != nil {
-		return err
+	for range 2 { // what pools hold is let go of by the second that finds it unused
+		since := float64(time.Now().UnixMilli()) / 1000
+		err := b.eventually(ctx, "the controller to collect garbage", func(ctx context.Context) (bool, error) {
+			m, err := b.metrics(ctx)
+			return m.sum("go_memstats_last_gc_time_seconds") > since, err
+		})
+		if err != nil {
+			return err
+		}
 	}
 	m, err := b.metrics(ctx)
 	if err != nil {
