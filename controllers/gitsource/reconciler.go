@@ -55,7 +55,6 @@ import (
 	"github.com/minifleet/minifleet/gitsource/receiver"
 	"github.com/minifleet/minifleet/internal/changes"
 	"github.com/minifleet/minifleet/internal/grant"
-	"github.com/minifleet/minifleet/internal/headroom"
 	"github.com/minifleet/minifleet/internal/policy"
 	"github.com/minifleet/minifleet/internal/tracing"
 )
@@ -73,9 +72,6 @@ const (
 	bindingInterval = 10 * time.Second
 	// firstRun is how long the status of a source waits, at most, for the first of what it has applied to be reconciled.
 	firstRun = 100 * time.Millisecond
-	// manyChanges of one commit, and what is made of them, have the controller collect garbage less often for manyTime.
-	manyChanges = 20
-	manyTime    = time.Minute
 	// defaultTimeout is that of a source that names none.
 	defaultTimeout = time.Minute
 )
@@ -334,9 +330,6 @@ func (r *Reconciler) carryOut(ctx context.Context, source *v1alpha1.GitSource, d
 	key := client.ObjectKeyFromObject(source)
 	first := r.Commits.Expect(key, done.tree.commit)
 	defer r.Commits.Forget(key, done.tree.commit)
-	if isLarge(&done.plan) {
-		headroom.Give(manyTime)
-	}
 	ctx, span := tracing.Start(ctx, "apply", tracing.Number("minifleet.changes", len(done.plan.Changes)))
 	if done.applied, err = apply(ctx, to, r.Live, source, &done.plan); err == nil {
 		done.pruned, err = prune(ctx, to, &done.plan, done.applied)
@@ -347,19 +340,6 @@ func (r *Reconciler) carryOut(ctx context.Context, source *v1alpha1.GitSource, d
 		giveWay(ctx, first)
 	}
 	return done, err
-}
-
-// isLarge says whether a plan has many objects created or updated.
-func isLarge(plan *changes.Plan) bool {
-	n := 0
-	for i := range plan.Changes {
-		switch plan.Changes[i].Action {
-		case v1alpha1.ChangeCreate, v1alpha1.ChangeUpdate, v1alpha1.ChangeRun:
-			n++
-		case v1alpha1.ChangeDelete, v1alpha1.ChangeKeep, v1alpha1.ChangeRefuse: // nothing is made of these
-		}
-	}
-	return n >= manyChanges
 }
 
 // giveWay has what was applied go before the status of its source: somebody waits for the Job, and the hub's API server answers the
