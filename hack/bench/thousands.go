@@ -119,8 +119,10 @@ func (b *bench) shard(ctx context.Context, short bool) error {
 	args := b.controller.Args
 	defer func() { b.controller.Args = args }()
 	b.controller.Args = append(args[:len(args):len(args)], "--shard", key)
-	if err := b.restartController(ctx, own); err != nil {
-		return err
+	for range 2 { // the first writes to each member that it is the shard's now, and holds what writing takes
+		if err := b.restartController(ctx, own); err != nil {
+			return err
+		}
 	}
 	if err := b.weighIn(ctx, short, fmt.Sprintf("%d idle members, a shard with %d of them", all, own)); err != nil {
 		return err
