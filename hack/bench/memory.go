@@ -28,7 +28,7 @@ import (
 // lingers is after how long connections are closed that nobody uses any more.
 const lingers = 100 * time.Second
 
-// weighLive adds a line about the controller's memory once it has collected garbage, which it does every two
+// weighLive adds a line about the controller's memory once it has collected garbage twice, which it does every two
 // minutes when nothing else makes it.
 func (b *bench) weighLive(ctx context.Context, when string) error {
 	for range 2 { // what pools hold is let go of by the second that finds it unused

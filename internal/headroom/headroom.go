@@ -1,7 +1,7 @@
 // Package headroom lets memory grow while much of what is allocated is soon not needed any more. In comes for how long; out comes a
 // process that collects garbage less often meanwhile, and as often as before from then on.
 //
-// The collector runs when the heap has doubled. While a process fills its caches, or has much to do with a small heap, that is often.
+// The collector runs when the heap has doubled: often, while a process fills its caches.
 package headroom
 
 import (
