@@ -177,6 +177,31 @@ var _ = Describe("A FleetMiniCluster that is created anew", func() {
 		}).Should(Equal(string(w.get(ctx, "same").UID)))
 	})
 
+	It("waits for a member that is connected late, where that happened while MiniFleet was down", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		p := w.behindProxy(ctx)
+		w.onOne(ctx, "live", held, onA)
+		w.onOne(ctx, "done", brief, onA)
+		Eventually(w.line).WithArguments(ctx, "live").Should(Equal(runs))
+		Eventually(w.line).WithArguments(ctx, "done").Should(Equal(ended1))
+		Expect(minifleet.Kill()).To(Succeed())
+		Expect(p.SetMode(lab.Hang)).To(Succeed())
+		for _, name := range []string{"live", "done"} {
+			w.recreate(ctx, name, onAny)
+		}
+		startMinifleet(labs.Cluster("hub").Kubeconfig())
+		Eventually(func() string { return w.reason(ctx, "b") }).Should(HavePrefix("True"))
+		for _, name := range []string{"live", "done"} {
+			Eventually(w.line).WithArguments(ctx, name).Should(ContainSubstring("MemberNotAsked"))
+		}
+		Consistently(w.made, 3*time.Second).Should(Equal(2))
+		By("having it answer")
+		Expect(p.SetMode(lab.Forward)).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "live").Should(Equal(runs))
+		Eventually(w.line).WithArguments(ctx, "done").Should(Equal(ended1))
+		Expect(w.made()).To(Equal(2))
+	})
+
 	It("waits for the run of one that vanished while its member was away, and takes it up", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		p := w.behindProxy(ctx)

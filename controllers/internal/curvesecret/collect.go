@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,8 +15,9 @@ import (
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
 
-// Collect deletes the certificates of FleetMiniClusters that are no more: whose finalizer somebody has taken off, or that
-// were created anew. An object cannot own one in another namespace, so that the hub's garbage collector does not.
+// Collect deletes the certificates of FleetMiniClusters that are no more: somebody has taken their finalizer off. An object
+// cannot own one in another namespace, so that the hub's garbage collector does not. One whose name another FleetMiniCluster
+// has by now stays until that has a run of its own: it is what tells that there may be runs already.
 func (s *Store) Collect(ctx context.Context) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
@@ -29,23 +29,26 @@ func (s *Store) Collect(ctx context.Context) error {
 	var unowned []client.Object
 	for i := range list.Items {
 		secret := &list.Items[i]
-		is, err := isOwner(ctx, s.Client, secret)
+		uid, err := bearer(ctx, s.Client, ownerOf(secret))
 		errs = append(errs, err)
-		if err == nil && !is && ownerOf(secret).Name != "" {
+		if err == nil && uid == "" && ownerOf(secret).Name != "" {
 			unowned = append(unowned, secret)
 		}
 	}
 	unowned, err = s.unownedAnywhere(ctx, unowned)
 	errs = append(errs, err)
 	for _, secret := range unowned {
-		_, err := s.collectOne(ctx, secret)
+		uid, err := bearer(ctx, s.Reader, ownerOf(secret))
+		if err == nil && uid == "" {
+			err = s.remove(ctx, secret)
+		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// unownedAnywhere are those of some certificates whose FleetMiniClusters are of no other shard either. These are in no cache, and may be
-// many: one list of the hub finds them.
+// unownedAnywhere are those of some certificates whose names no FleetMiniCluster of another shard has either. These are in no cache, and
+// may be many: one list of the hub finds them.
 func (s *Store) unownedAnywhere(ctx context.Context, secrets []client.Object) ([]client.Object, error) {
 	if len(secrets) == 0 {
 		return nil, nil
@@ -55,19 +58,17 @@ func (s *Store) unownedAnywhere(ctx context.Context, secrets []client.Object) ([
 	if err := s.Reader.List(ctx, all); err != nil {
 		return nil, fmt.Errorf("listing FleetMiniClusters on the hub: %w", err)
 	}
-	uids := make(map[types.NamespacedName]string, len(all.Items))
+	borne := make(map[types.NamespacedName]bool, len(all.Items))
 	for i := range all.Items {
-		uids[client.ObjectKeyFromObject(&all.Items[i])] = string(all.Items[i].UID)
+		borne[client.ObjectKeyFromObject(&all.Items[i])] = true
 	}
-	return slices.DeleteFunc(secrets, func(secret client.Object) bool {
-		uid, is := uids[ownerOf(secret)]
-		return is && uid == secret.GetAnnotations()[v1alpha1.AnnotationOwnerUID]
-	}), nil
+	return slices.DeleteFunc(secrets, func(secret client.Object) bool { return borne[ownerOf(secret)] }), nil
 }
 
-// collectOne deletes a certificate if the hub itself says that its FleetMiniCluster is no more.
-func (s *Store) collectOne(ctx context.Context, secret client.Object) (deleted bool, err error) {
-	if is, err := isOwner(ctx, s.Reader, secret); err != nil || is {
+// makeRoom deletes the certificate of an earlier FleetMiniCluster, if the hub itself says that it is no more.
+func (s *Store) makeRoom(ctx context.Context, secret client.Object) (deleted bool, err error) {
+	uid, err := bearer(ctx, s.Reader, ownerOf(secret))
+	if err != nil || string(uid) == secret.GetAnnotations()[v1alpha1.AnnotationOwnerUID] {
 		return false, err
 	}
 	return true, s.remove(ctx, secret)
@@ -79,16 +80,11 @@ func ownerOf(secret client.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// isOwner says whether the FleetMiniCluster that a Secret is for is there.
-func isOwner(ctx context.Context, reader client.Reader, secret client.Object) (bool, error) {
-	owner := ownerOf(secret)
+// bearer is the UID of the FleetMiniCluster that has a name, empty if none does.
+func bearer(ctx context.Context, reader client.Reader, name types.NamespacedName) (types.UID, error) {
 	fmc := &v1alpha1.FleetMiniCluster{}
-	err := reader.Get(ctx, owner, fmc)
-	if apierrors.IsNotFound(err) {
-		return false, nil
+	if err := reader.Get(ctx, name, fmc); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("reading FleetMiniCluster %s: %w", name, err)
 	}
-	if err != nil {
-		return false, fmt.Errorf("reading FleetMiniCluster %s: %w", owner, err)
-	}
-	return string(fmc.UID) == secret.GetAnnotations()[v1alpha1.AnnotationOwnerUID], nil
+	return fmc.UID, nil
 }

@@ -135,7 +135,7 @@ func (s *Store) get(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) (*corev
 	if err != nil || secret == nil || belongsTo(secret, fmc) {
 		return secret, err
 	}
-	deleted, err := s.collectOne(ctx, secret)
+	deleted, err := s.makeRoom(ctx, secret)
 	if err == nil && !deleted {
 		err = fmt.Errorf("the Secret %s is that of another FleetMiniCluster of this name: the cache is behind the hub", client.ObjectKeyFromObject(secret))
 	}
@@ -162,11 +162,12 @@ func belongsTo(secret *corev1.Secret, fmc *v1alpha1.FleetMiniCluster) bool {
 	return secret.Annotations[v1alpha1.AnnotationOwnerUID] == string(fmc.UID)
 }
 
-// Exists says whether there is a certificate of a FleetMiniCluster: it is made for the first run. Of an object that is older
-// than this Store it says so, too, where it cannot know: who asks whether a ledger was lost asks the members then.
+// Exists says whether there is a certificate of a FleetMiniCluster: it is made for the first run. One of an earlier object of
+// its name counts, too: a deletion that was not cut short would have deleted it, and what it was made for may be live. Of an
+// object that is older than this Store it says so where it cannot know: who asks whether a ledger was lost asks the members then.
 func (s *Store) Exists(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) (bool, error) {
 	secret, err := s.find(ctx, fmc)
-	if err != nil || secret != nil && belongsTo(secret, fmc) {
+	if err != nil || secret != nil {
 		return err == nil, err
 	}
 	earlier, err := s.precedes(ctx, fmc)
