@@ -34,6 +34,9 @@ import (
 // browserTimeout is for all specs of the browser together: they take about two minutes where nothing else runs.
 const browserTimeout = 10 * time.Minute
 
+// attemptFailed is in what dashboard/web/e2e/browser.ts prints of an attempt that has failed.
+const attemptFailed = ": what was shown is in "
+
 // chromium is where the browser is, or empty. CHROMIUM names it where it is elsewhere.
 func chromium() string {
 	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
@@ -95,8 +98,11 @@ var _ = Describe("Dashboard", func() {
 			lines = append(lines, scanner.Text())
 			GinkgoWriter.Println(scanner.Text())
 		}
-		if err := cmd.Wait(); err != nil {
-			AddReportEntry("output of the browser's specs", strings.Join(lines, "\n"))
+		err = cmd.Wait()
+		if err != nil || slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, attemptFailed) }) {
+			AddReportEntry("output of the browser's specs", strings.Join(lines, "\n")) // also of one that another attempt has passed
+		}
+		if err != nil {
 			Fail("the browser's specs have failed: " + err.Error())
 		}
 	}, NodeTimeout(browserTimeout))

@@ -56,28 +56,30 @@ spec("what cannot be started is refused with the reason", "writer", async (visit
   await dialog.waitFor({ state: "detached" });
 });
 
-spec("a run is cancelled", "writer", async ({ page }) => {
-  await commit("add cancelled", { "cancelled.yaml": miniCluster("cancelled", { held: true }) });
-  await says(column(row(page, "cancelled"), 1), /^Running/);
-  await page.goto(pageOf("cancelled"));
-  const dialog = await ask(page, "cancelled", "Cancel");
+spec("a run is cancelled", "writer", async ({ page, own }) => {
+  const name = own("cancelled");
+  await commit("add cancelled", { [`${name}.yaml`]: miniCluster(name, { held: true }) });
+  await says(column(row(page, name), 1), /^Running/);
+  await page.goto(pageOf(name));
+  const dialog = await ask(page, name, "Cancel");
   expect(await dialog.getByRole("checkbox", { checked: true }).count()).toBe(1);
   await dialog.getByRole("button", { name: "Cancel", exact: true }).click();
   await says(state(page), /^Cancelled/);
-  expect(await jobs("cancelled")).toBe(1);
+  expect(await jobs(name)).toBe(1);
 });
 
-spec("a MiniCluster is held, which Git does not undo, and resumed", "writer", async ({ page }) => {
-  await commit("add paused", { "paused.yaml": miniCluster("paused", { held: true }) });
-  await says(column(row(page, "paused"), 1), /^Running/);
-  await page.goto(pageOf("paused"));
-  await (await ask(page, "paused", "Hold")).getByRole("button", { name: "Hold", exact: true }).click();
+spec("a MiniCluster is held, which Git does not undo, and resumed", "writer", async ({ page, own }) => {
+  const name = own("paused");
+  await commit("add paused", { [`${name}.yaml`]: miniCluster(name, { held: true }) });
+  await says(column(row(page, name), 1), /^Running/);
+  await page.goto(pageOf(name));
+  await (await ask(page, name, "Hold")).getByRole("button", { name: "Hold", exact: true }).click();
   await says(state(page), /^Suspended/);
   await commit("a commit that says nothing of it", { "other.md": "text\n" });
   await says(page.getByRole("main"), /Suspended/);
-  await (await ask(page, "paused", "Resume")).getByRole("button", { name: "Resume", exact: true }).click();
+  await (await ask(page, name, "Resume")).getByRole("button", { name: "Resume", exact: true }).click();
   await says(state(page), /^Running/);
-  await release("paused", "alpine");
+  await release(name, "alpine");
   await says(state(page), /^Succeeded/);
 });
 

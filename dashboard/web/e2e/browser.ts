@@ -26,6 +26,8 @@ export interface Visit {
   problems: string[];
   /** Answers that the browser reports as errors and that are none: who is not logged in, a machine that is busy, and what the spec adds. */
   expected: RegExp[];
+  /** own makes a name that no earlier attempt has used: what that has released would not be running any more. */
+  own: (name: string) => string;
 }
 
 interface Options {
@@ -42,13 +44,14 @@ const broken = new Map<string, string[]>();
  * has done what no page may. What a failed one showed is kept in shots.
  */
 export function spec(name: string, who: Person | null, run: (visit: Visit) => Promise<void>, { width = 1440, timeout = 300_000 }: Options = {}): void {
-  test(name, async () => {
+  test(name, async ({ task }) => {
+    const attempt = (task.result?.retryCount ?? 0) + 1;
     expect(broken.get(name) ?? [], "what the page must not do, at an earlier attempt").toEqual([]);
     connected ??= chromium.connect(inject("browser"));
     const context = await (await connected).newContext({ viewport: { width, height: 900 }, reducedMotion: "reduce", baseURL: settings.url });
     context.setDefaultTimeout(SOON);
     try {
-      const visit = await open(context);
+      const visit = await open(context, attempt);
       try {
         await within(timeout, (async () => {
           if (who) await logIn(visit, who);
@@ -56,7 +59,7 @@ export function spec(name: string, who: Person | null, run: (visit: Visit) => Pr
         })());
         expect(visit.problems, "what the page must not do").toEqual([]);
       } catch (error) {
-        await keep(visit, name);
+        await keep(visit, attempt > 1 ? `${name} ${attempt}` : name);
         if (visit.problems.length > 0) {
           broken.set(name, visit.problems);
           console.error(`${name}: the page has done what it must not:\n${visit.problems.join("\n")}`);
@@ -81,10 +84,13 @@ async function within(milliseconds: number, done: Promise<void>): Promise<void> 
   await Promise.race([done, over]).finally(() => clearTimeout(timer));
 }
 
-async function open(context: BrowserContext): Promise<Visit> {
+async function open(context: BrowserContext, attempt: number): Promise<Visit> {
   const page = await context.newPage();
   const texts: string[] = [];
-  const visit: Visit = { page, context, received: () => texts.join("\n"), problems: [], expected: [/status of 401 .*\/api\/v1\/session/, /status of 503 /] };
+  const visit: Visit = {
+    page, context, received: () => texts.join("\n"), problems: [], expected: [/status of 401 .*\/api\/v1\/session/, /status of 503 /],
+    own: (name) => (attempt > 1 ? `${name}-${attempt}` : name),
+  };
   page.on("console", (message) => {
     const text = `${message.text()} (${message.location().url})`;
     if (["error", "warning"].includes(message.type()) && !visit.expected.some((e) => e.test(text))) visit.problems.push(`console: ${text}`);
@@ -130,6 +136,9 @@ export async function enter({ page }: Visit, token: string): Promise<void> {
   await page.getByRole("button", { name: "Log in" }).click();
 }
 
+/** How much of what was shown is printed, in characters. */
+const SHOWN = 4_000;
+
 /** keep what is shown: a picture, and what a screen reader is told. */
 async function keep({ page }: Visit, name: string): Promise<void> {
   const file = join(shots, "failed", name.replace(/[^a-z0-9]+/gi, "-"));
@@ -138,7 +147,7 @@ async function keep({ page }: Visit, name: string): Promise<void> {
   for (const token of Object.values(settings.tokens)) tree = tree.replaceAll(token, "a token");
   writeFileSync(`${file}.txt`, `${page.url()}\n\n${tree}\n`);
   await page.screenshot({ path: `${file}.png`, fullPage: true, timeout: 5_000 }).catch(() => undefined);
-  console.error(`${name}: what was shown is in ${file}.png and .txt`);
+  console.error(`${name}: what was shown is in ${file}.png and .txt, and began with\n${tree.slice(0, SHOWN)}`);
 }
 
 /** row of a MiniCluster in the list of the fleet. */

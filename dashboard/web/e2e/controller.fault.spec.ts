@@ -4,9 +4,10 @@ import { commit, controller, miniCluster, release, settings } from "./fleet.ts";
 
 spec("while the server is down the page says how old it is, and lives again without being loaded anew", "admin", async (visit) => {
   const { page } = visit;
-  await commit("add surviving", { "surviving.yaml": miniCluster("surviving", { held: true }) });
-  await says(column(row(page, "surviving"), 1), /^Running/);
-  await row(page, "surviving").getByRole("link", { name: "surviving", exact: true }).click();
+  const name = visit.own("surviving");
+  await commit("add surviving", { [`${name}.yaml`]: miniCluster(name, { held: true }) });
+  await says(column(row(page, name), 1), /^Running/);
+  await row(page, name).getByRole("link", { name, exact: true }).click();
   await says(state(page), /^Running/);
   await page.evaluate(() => ((window as unknown as { mark: string }).mark = "same page"));
   visit.expected.push(/ERR_|status of 401/);
@@ -27,9 +28,9 @@ spec("while the server is down the page says how old it is, and lives again with
   await page.getByLabel("Token").waitFor({ timeout: 60_000 });
   await enter(visit, settings.tokens.admin);
   await says(state(page), /^Running/);
-  expect(new URL(page.url()).pathname).toBe(pageOf("surviving"));
+  expect(new URL(page.url()).pathname).toBe(pageOf(name));
   expect(await page.evaluate(() => (window as unknown as { mark?: string }).mark)).toBe("same page");
   await page.getByRole("alert").filter({ hasText: "Disconnected" }).waitFor({ state: "detached" });
-  await release("surviving", "alpine");
+  await release(name, "alpine");
   await says(state(page), /^Succeeded/);
 }, { timeout: 150_000 });

@@ -2,16 +2,17 @@ import { expect } from "vitest";
 import { column, pageOf, row, says, spec } from "./browser.ts";
 import { commit, miniCluster, release } from "./fleet.ts";
 
-spec("a push is shown as it is applied, without loading the page again", "admin", async ({ page }) => {
+spec("a push is shown as it is applied, without loading the page again", "admin", async ({ page, own }) => {
+  const name = own("pushed");
   await page.evaluate(() => ((window as unknown as { mark: string }).mark = "same page"));
-  await commit("add pushed, for the browser", { "pushed.yaml": miniCluster("pushed", { held: true }) });
-  const pushed = row(page, "pushed");
+  await commit("add pushed, for the browser", { [`${name}.yaml`]: miniCluster(name, { held: true }) });
+  const pushed = row(page, name);
   await pushed.waitFor();
   await says(column(pushed, 1), /^Running/);
   await says(column(pushed, 3), /2\/2/);
   await says(column(pushed, 4), /alpine/);
   await says(column(pushed, 5), /add pushed, for the browser/);
-  await release("pushed", "alpine");
+  await release(name, "alpine");
   await says(column(pushed, 1), /^Succeeded/);
   expect(await page.evaluate(() => (window as unknown as { mark?: string }).mark)).toBe("same page");
   await page.getByText("Live", { exact: true }).waitFor();

@@ -4,8 +4,9 @@ import { commit, member, miniCluster, release } from "./fleet.ts";
 
 spec("of a member that hangs nothing stale is shown as if it were new, and all else is answered", "admin", async (visit) => {
   const { page } = visit;
-  await commit("add hung", { "hung.yaml": miniCluster("hung", { on: "south", held: true }) });
-  const hung = row(page, "hung");
+  const name = visit.own("hung");
+  await commit("add hung", { [`${name}.yaml`]: miniCluster(name, { on: "south", held: true }) });
+  const hung = row(page, name);
   await says(column(hung, 1), /^Running/);
   await member("cinder", "pause");
   try {
@@ -13,7 +14,7 @@ spec("of a member that hangs nothing stale is shown as if it were new, and all e
     await says(column(hung, 1), /^Unknown\s+· \d+ s/);
     await page.goto("/members");
     await page.locator("main h1").waitFor();
-    await page.goto(pageOf("hung"));
+    await page.goto(pageOf(name));
     await says(page.locator(".cluster-stale"), /No news for \d+ s/);
     const tree = page.getByRole("tree");
     await says(tree.getByRole("treeitem", { name: /cinder/ }).first(), /Unknown[\s\S]*\d+ s/);
@@ -28,7 +29,7 @@ spec("of a member that hangs nothing stale is shown as if it were new, and all e
         return { path: p, ms: performance.now() - began };
       }));
       return took.filter((t) => t.ms > 2_000);
-    }, pageOf("hung"));
+    }, pageOf(name));
     expect(slow, "slower than a second, and one more for a busy machine").toEqual([]);
     visit.expected.push(/\/api\/v1\//);
     await examine(visit, "minicluster-stale");
@@ -40,7 +41,7 @@ spec("of a member that hangs nothing stale is shown as if it were new, and all e
   }
   await says(column(hung, 1), /^Running/);
   await page.getByRole("status").filter({ hasText: "No news" }).waitFor({ state: "detached" });
-  await release("hung", "basalt");
-  await release("hung", "cinder");
+  await release(name, "basalt");
+  await release(name, "cinder");
   await says(column(hung, 1), /^Succeeded/);
 }, { timeout: 120_000 });

@@ -6,11 +6,12 @@ const { namespace, hidden } = settings;
 
 spec("who may see one namespace hears nothing of another", "reader", async (visit) => {
   const { page, received } = visit;
+  const open = visit.own("open");
   await Promise.all([
-    commit("add open", { "open.yaml": miniCluster("open", { held: true }) }),
+    commit("add open", { [`${open}.yaml`]: miniCluster(open, { held: true }) }),
     commit("nobody else may know", { "classified.yaml": miniCluster("classified", { held: true }) }, hidden),
   ]);
-  await says(column(row(page, "open"), 1), /^Running/);
+  await says(column(row(page, open), 1), /^Running/);
   for (const path of Object.values(await views(page))) await shown(page, path);
   visit.expected.push(/status of 404 /);
   await page.goto("/?namespace=" + hidden);
@@ -24,11 +25,11 @@ spec("who may see one namespace hears nothing of another", "reader", async (visi
   await page.goto(pageOf("classified", "", "no-such-namespace"));
   expect(await message.innerText()).toBe(said);
 
-  await page.goto(pageOf("open"));
-  const actions = page.getByRole("group", { name: "Actions on open" }).getByRole("button");
+  await page.goto(pageOf(open));
+  const actions = page.getByRole("group", { name: `Actions on ${open}` }).getByRole("button");
   await page.getByText("No actions: You may not change").or(actions).first().waitFor();
   expect(await actions.evaluateAll((all) => all.filter((b) => b.getAttribute("aria-disabled") !== "true").map((b) => b.textContent))).toEqual([]);
-  await release("open", "alpine");
+  await release(open, "alpine");
   await says(page.locator(".cluster-head .state"), /^Succeeded/);
   // The names that were asked for come back in refusals at most.
   const heard = received().split("\n").filter((line) => !line.includes("no-such-namespace"));
