@@ -1,12 +1,19 @@
 package controllers_test
 
 import (
+	"encoding/json"
+	"net/http"
+	"net/url"
 	"strings"
+	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/controllers/internal/hubcache"
 	"github.com/minifleet/minifleet/hack/lab"
 )
 
@@ -36,7 +43,53 @@ var _ = Describe("A restart of MiniFleet", func() {
 		Expect(w.events(ctx, "live")).To(ConsistOf(told))
 		Expect(jobsMade("alpine", w.name)).To(Equal(3))
 	})
+
+	It("asks the hub for the next page of a list before it has decoded the one before", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		for _, name := range []string{"a", "b", "c"} {
+			Expect(hub.Create(ctx, &v1alpha1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name}})).To(Succeed())
+		}
+		cfg, err := labs.Cluster("hub").RESTConfig()
+		Expect(err).NotTo(HaveOccurred())
+		client, err := rest.HTTPClientFor(cfg)
+		Expect(err).NotTo(HaveOccurred())
+		var asked atomic.Int32
+		through := client.Transport
+		client.Transport = transport(func(req *http.Request) (*http.Response, error) {
+			asked.Add(1)
+			return through.RoundTrip(req)
+		})
+		client = hubcache.ReadAhead(client)
+		var names []string
+		page := func(token string) string {
+			GinkgoHelper()
+			query := url.Values{"limit": {"1"}}
+			if token != "" {
+				query.Set("continue", token)
+			}
+			answer, err := client.Get(cfg.Host + "/apis/minifleet.dev/v1alpha1/namespaces/" + w.name + "/placements?" + query.Encode()) //nolint:noctx // of this spec alone
+			Expect(err).NotTo(HaveOccurred())
+			defer func() { _ = answer.Body.Close() }()
+			var list v1alpha1.PlacementList
+			Expect(json.NewDecoder(answer.Body).Decode(&list)).To(Succeed())
+			for i := range list.Items {
+				names = append(names, list.Items[i].Name)
+			}
+			return list.Continue
+		}
+		token := page("")
+		Eventually(asked.Load).Should(Equal(int32(2)), "an API server has said where the list goes on elsewhere than at its end")
+		Expect(page(page(token))).To(BeEmpty())
+		Expect(names).To(Equal([]string{"a", "b", "c"}))
+		Expect(asked.Load()).To(Equal(int32(3)))
+	})
 })
+
+// transport sends requests.
+type transport func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) { return t(req) }
 
 // writesAbout are MiniFleet's writes about a namespace of a cluster, without events.
 func writesAbout(cluster, namespace string) []string {

@@ -187,6 +187,8 @@ func NewManager(ctx context.Context, cfg *rest.Config, o Options) (*Manager, err
 	}
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1 // the server's own flow control is the limit
+	// It takes an API server that is near longer to compress a list than to send it.
+	cfg.DisableCompression = true
 	cfg.UserAgent = clusters.UserAgent(o.Shard)
 	connections := &notifiers{}
 	local, err := manager.New(cfg, managerOptions(o, scheme))

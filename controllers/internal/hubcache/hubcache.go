@@ -41,7 +41,7 @@ type Cache struct {
 
 // New makes a cache of the hub. It is a cache.NewCacheFunc.
 func New(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
-	o.NewInformer = newInformer
+	o.NewInformer, o.HTTPClient = newInformer, ReadAhead(o.HTTPClient)
 	c, err := cache.New(cfg, o)
 	if err != nil {
 		return nil, err
