@@ -60,11 +60,23 @@ func (w *world) made() int { return jobsMade("alpine", w.name) + jobsMade("basal
 // recreate creates a FleetMiniCluster anew whose finalizer was taken off, so that nothing was removed.
 func (w *world) recreate(ctx context.Context, name string, changes ...func(*v1alpha1.FleetMiniCluster)) {
 	GinkgoHelper()
+	w.bringBack(ctx, w.vanish(ctx, name), changes...)
+}
+
+// vanish deletes a FleetMiniCluster without its finalizer.
+func (w *world) vanish(ctx context.Context, name string) *v1alpha1.FleetMiniCluster {
+	GinkgoHelper()
 	old := w.get(ctx, name)
 	w.change(ctx, name, func(f *v1alpha1.FleetMiniCluster) { f.Finalizers = nil })
 	Expect(client.IgnoreNotFound(hub.Delete(ctx, old))).To(Succeed())
 	Eventually(w.exists).WithArguments(ctx, name).Should(BeFalse())
-	f := w.fmc(name, nil)
+	return old
+}
+
+// bringBack creates one as an earlier one was.
+func (w *world) bringBack(ctx context.Context, old *v1alpha1.FleetMiniCluster, changes ...func(*v1alpha1.FleetMiniCluster)) {
+	GinkgoHelper()
+	f := w.fmc(old.Name, nil)
 	f.Spec = old.Spec
 	for _, c := range changes {
 		c(f)
@@ -200,6 +212,50 @@ var _ = Describe("A FleetMiniCluster that is created anew", func() {
 		Eventually(w.line).WithArguments(ctx, "live").Should(Equal(runs))
 		Eventually(w.line).WithArguments(ctx, "done").Should(Equal(ended1))
 		Expect(w.made()).To(Equal(2))
+	})
+
+	It("waits for a member that is away, where its predecessor vanished while MiniFleet was down", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		p := w.behindProxy(ctx)
+		w.onOne(ctx, "live", held, onA)
+		w.onOne(ctx, "done", brief, onA)
+		Eventually(w.line).WithArguments(ctx, "live").Should(Equal(runs))
+		Eventually(w.line).WithArguments(ctx, "done").Should(Equal(ended1))
+		Expect(minifleet.Kill()).To(Succeed())
+		Expect(p.SetMode(lab.Refuse)).To(Succeed())
+		var old []*v1alpha1.FleetMiniCluster
+		for _, name := range []string{"live", "done"} {
+			old = append(old, w.vanish(ctx, name))
+		}
+		startMinifleet(labs.Cluster("hub").Kubeconfig())
+		Eventually(func() string { return w.reason(ctx, "a") }).Should(Equal("Unknown Unreachable"))
+		Eventually(func() string { return w.reason(ctx, "b") }).Should(HavePrefix("True"))
+		for _, f := range old {
+			w.bringBack(ctx, f, onAny)
+			Eventually(w.line).WithArguments(ctx, f.Name).Should(ContainSubstring("MemberNotAsked"))
+		}
+		Consistently(w.made, 3*time.Second).Should(Equal(2))
+		By("having it answer")
+		Expect(p.SetMode(lab.Forward)).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "live").Should(Equal(runs))
+		Eventually(w.line).WithArguments(ctx, "done").Should(Equal(ended1))
+		Expect(w.made()).To(Equal(2))
+	})
+
+	It("waits for what has succeeded on a member that is away, and does not repeat it", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		p := w.behindProxy(ctx)
+		w.onOne(ctx, "done", brief, onA)
+		Eventually(w.line).WithArguments(ctx, "done").Should(Equal(ended1))
+		Expect(p.SetMode(lab.Refuse)).To(Succeed())
+		Eventually(func() string { return w.reason(ctx, "a") }).Should(Equal("Unknown Unreachable"))
+		w.recreate(ctx, "done", onAny)
+		Eventually(w.line).WithArguments(ctx, "done").Should(ContainSubstring("MemberNotAsked"))
+		Consistently(w.made, 3*time.Second).Should(Equal(1))
+		By("having it answer")
+		Expect(p.SetMode(lab.Forward)).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "done").Should(Equal(ended1))
+		Expect(w.made()).To(Equal(1))
 	})
 
 	It("waits for the run of one that vanished while its member was away, and takes it up", func(ctx SpecContext) {

@@ -113,7 +113,7 @@ func (r *Reconciler) toClean(ctx context.Context, fmc *v1alpha1.FleetMiniCluster
 		names = append(names, r.Unasked()...)
 	}
 	lost := plan.KnowsNoRun(fmc) && wasPutBack(fmc)
-	if plan.KnowsNoRun(fmc) && !lost && !r.newcomers.has(fmc.UID) {
+	if plan.KnowsNoRun(fmc) && !lost && !r.isNewcomer(fmc) {
 		var err error
 		if lost, err = r.keys.Exists(ctx, fmc); err != nil {
 			return nil, err

@@ -7,16 +7,18 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
 	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
+	"github.com/minifleet/minifleet/internal/eviction"
 	"github.com/minifleet/minifleet/internal/render"
 )
 
-// collectInterval is how often certificates of FleetMiniClusters that are no more are searched for.
+// collectInterval is how often certificates of FleetMiniClusters that are no more are searched for, at least.
 const collectInterval = time.Hour
 
 // certificate is the CURVE certificate of a FleetMiniCluster, once it was needed.
@@ -70,21 +72,41 @@ func rank(r *v1alpha1.Run) int {
 func (r *Reconciler) collectKeys() manager.Runnable {
 	return manager.RunnableFunc(func(ctx context.Context) error {
 		logger := log.FromContext(ctx).WithName("keys")
-		ticker := time.NewTicker(collectInterval)
-		defer ticker.Stop()
-		for {
+		for again := r.Intervals.Unreachable; ; again = min(2*again, collectInterval) {
+			stay := 0
 			err := r.keys.Begin(ctx)
 			if err == nil {
-				err = r.keys.Collect(ctx)
+				stay, err = r.keys.Collect(ctx, func() bool { return r.allAsked(ctx) })
 			}
 			if err != nil && ctx.Err() == nil {
 				logger.Error(err, "certificates of FleetMiniClusters that are no more are searched for again")
 			}
+			if stay == 0 && err == nil {
+				again = collectInterval
+			}
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-ticker.C:
+			case <-time.After(again):
 			}
 		}
+	})
+}
+
+// allAsked says whether every member can be asked, so that each live Job without a FleetMiniCluster is known, but for those that a
+// person has declared gone.
+func (r *Reconciler) allAsked(ctx context.Context) bool {
+	if r.Unasked != nil && len(r.Unasked()) > 0 {
+		return false
+	}
+	isGone := func(m *v1alpha1.MemberCluster) bool { return eviction.GoneSince(time.Time{}, m, r.Now()) }
+	for _, m := range r.memberClusters.List() {
+		if _, err := r.Provider.Member(m.Name); err != nil && !isGone(m) {
+			return false
+		}
+	}
+	foreign, err := r.Elsewhere.List(ctx)
+	return err == nil && !slices.ContainsFunc(foreign, func(m v1alpha1.MemberCluster) bool {
+		return !meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionReady) && !isGone(&m)
 	})
 }

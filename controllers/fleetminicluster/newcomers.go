@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -17,7 +18,8 @@ import (
 const newFor = time.Minute
 
 // newcomers are the FleetMiniClusters that were created while this hub was leading, until a run of them has begun: the
-// hub knows without a question that none has had one. Those that were there when it started may have lost their ledger.
+// hub knows without a question that none has had one, but for what an earlier one of its name may have left (curvesecret.MayBeLeft).
+// Those that were there when it started may have lost their ledger.
 type newcomers struct {
 	now func() time.Time
 	// leading is closed when this process leads; nil is always. What comes before, whoever leads may have begun.
@@ -108,10 +110,16 @@ func (r *Reconciler) hadRuns(fmc *v1alpha1.FleetMiniCluster) *bool {
 	switch {
 	case wasPutBack(fmc):
 		return ptr.To(true)
-	case r.newcomers.has(fmc.UID):
+	case r.isNewcomer(fmc):
 		return ptr.To(false)
 	}
 	return nil
+}
+
+// isNewcomer says whether it is known without a question that there is no run, be it one that an earlier FleetMiniCluster of the name
+// has left.
+func (r *Reconciler) isNewcomer(fmc *v1alpha1.FleetMiniCluster) bool {
+	return r.newcomers.has(fmc.UID) && !r.keys.MayBeLeft(client.ObjectKeyFromObject(fmc))
 }
 
 // wasPutBack says that an object was made from a backup without its status, by a tool that says so.

@@ -5,11 +5,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/controllers/internal/curvesecret"
 )
 
 // Only of what came while somebody was looking, and has had no run since, is it known that it never had one.
@@ -66,19 +70,28 @@ func TestNewcomers(t *testing.T) {
 func TestHadRuns(t *testing.T) {
 	putBack := map[string]string{"velero.io/restore-name": "nightly-1"}
 	for name, c := range map[string]struct {
-		labels   map[string]string
-		newcomer bool
-		want     *bool
+		labels    map[string]string
+		newcomer  bool
+		successor bool
+		want      *bool
 	}{
-		"there before":                   {nil, false, nil},
-		"created":                        {nil, true, ptr.To(false)},
-		"put back":                       {putBack, false, ptr.To(true)},
-		"put back while it looked":       {putBack, true, ptr.To(true)},
-		"with another label, and before": {map[string]string{"velero.io/backup-name": "b"}, false, nil},
+		"there before":                   {nil, false, false, nil},
+		"created":                        {nil, true, false, ptr.To(false)},
+		"created after one was deleted":  {nil, true, true, nil},
+		"put back":                       {putBack, false, false, ptr.To(true)},
+		"put back while it looked":       {putBack, true, false, ptr.To(true)},
+		"with another label, and before": {map[string]string{"velero.io/backup-name": "b"}, false, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var r Reconciler
+			hub := fake.NewClientBuilder().WithIndex(&corev1.Secret{}, "type", func(client.Object) []string { return nil }).Build()
+			r := Reconciler{keys: &curvesecret.Store{Client: hub, Reader: hub}}
+			if _, err := r.keys.Collect(t.Context(), func() bool { return true }); err != nil {
+				t.Fatal(err)
+			}
 			fmc := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{UID: "aa", Labels: c.labels}}
+			if c.successor {
+				r.keys.Deleted(client.ObjectKeyFromObject(fmc), "bb")
+			}
 			if c.newcomer {
 				r.newcomers.set(fmc.UID, true)
 			}

@@ -133,10 +133,14 @@ func (r *Reconciler) takeBack(ctx context.Context, s *plan.Snapshot) error {
 }
 
 // ensureKey makes the certificate when the first run that the ledger holds is adopted or restored, as it is made for one that
-// is begun: by that it is known that there have been runs, should the status be lost again.
+// is begun: by that it is known that there have been runs, should the status be lost again. One that an earlier FleetMiniCluster of the
+// name has left tells that as well, and is replaced when a run begins: to do it before the status is written could lose both.
 func (c *reconciliation) ensureKey(ctx context.Context) error {
 	if !plan.KnowsNoRun(c.snapshot.Object) || len(c.decision.Ledger) == 0 {
 		return nil
+	}
+	if kept, err := c.keys.Kept(ctx, c.snapshot.Object); kept || err != nil {
+		return err
 	}
 	_, err := c.curveCert(ctx)
 	return err

@@ -129,6 +129,7 @@ func New(o Options) *Reconciler {
 	}
 	r.newcomers.now = o.Now
 	r.keys = &curvesecret.Store{Client: o.Client, Reader: o.APIReader, Namespace: o.Namespace}
+	r.vanished.deleted = r.keys.Deleted
 	r.references = &references.Keeper{
 		Hub: hubobjects.New(o.APIReader, o.Namespace, o.FollowInterval, o.Now), Client: o.Client, Provider: o.Provider,
 		FleetID: o.FleetID, HubUID: o.HubUID, Interval: o.FollowInterval, Deleted: r.deleted,

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/plan"
 	"github.com/minifleet/minifleet/internal/runs"
 	"github.com/minifleet/minifleet/internal/tenant"
 )
@@ -22,6 +23,9 @@ import (
 // vanished are the live runs of FleetMiniClusters that do not exist any more: somebody has taken their finalizer off. Those
 // on members that cannot be asked are noted in the MemberClusters, for whoever takes the name.
 type vanished struct {
+	// deleted is told of those that have had runs.
+	deleted func(name types.NamespacedName, uid types.UID)
+
 	mu   sync.Mutex
 	runs map[types.NamespacedName]vanishedRuns
 }
@@ -53,6 +57,9 @@ func (v *vanished) add(obj client.Object) {
 	fmc, ok := obj.(*v1alpha1.FleetMiniCluster)
 	if !ok {
 		return
+	}
+	if v.deleted != nil && !plan.KnowsNoRun(fmc) {
+		v.deleted(client.ObjectKeyFromObject(fmc), fmc.UID)
 	}
 	ledger := runs.Ledger(fmc.Status.Runs)
 	var live []v1alpha1.Run

@@ -392,7 +392,7 @@ func (d *Decision) mayRunUnknown(s *Snapshot) string {
 	names := slices.Concat(d.Unasked, s.Unasked)
 	slices.Sort(names)
 	if names = slices.Compact(names); len(names) > 0 {
-		return fmt.Sprintf("the hub has lost what it knew, and %s, which may hold a run of this MiniCluster, could not be asked yet; waiting until it answers%s",
+		return fmt.Sprintf("the hub may not know all that has run under this name, and %s, which may hold a run of this MiniCluster, could not be asked yet; waiting until it answers%s",
 			s.named(names), declareMembers(s, names))
 	}
 	return ""

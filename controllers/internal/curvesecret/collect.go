@@ -17,26 +17,39 @@ import (
 
 // Collect deletes the certificates of FleetMiniClusters that are no more: somebody has taken their finalizer off. An object
 // cannot own one in another namespace, so that the hub's garbage collector does not. One whose name another FleetMiniCluster
-// has by now stays until that has a run of its own: it is what tells that there may be runs already.
-func (s *Store) Collect(ctx context.Context) error {
+// has by now stays until that has a run of its own: it is what tells that there may be runs already. So does each while not all
+// members can be asked, since only they know what is live there without its FleetMiniCluster. Stay is how many these are.
+func (s *Store) Collect(ctx context.Context, allAsked func() bool) (stay int, err error) {
+	before := s.namesLeft()
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	err := s.Reader.List(ctx, list, client.InNamespace(s.Namespace), client.MatchingFields{"type": string(Type)})
+	err = s.Reader.List(ctx, list, client.InNamespace(s.Namespace), client.MatchingFields{"type": string(Type)})
 	if err != nil {
-		return fmt.Errorf("listing CURVE certificates in namespace %s: %w", s.Namespace, err)
+		return 0, fmt.Errorf("listing CURVE certificates in namespace %s: %w", s.Namespace, err)
 	}
-	var errs []error
 	var unowned []client.Object
 	for i := range list.Items {
 		secret := &list.Items[i]
-		uid, err := bearer(ctx, s.Client, ownerOf(secret))
-		errs = append(errs, err)
-		if err == nil && uid == "" && ownerOf(secret).Name != "" {
+		owner := ownerOf(secret)
+		uid, err := bearer(ctx, s.Client, owner)
+		if err != nil {
+			return 0, err
+		}
+		if owner.Name == "" || string(uid) == secret.Annotations[v1alpha1.AnnotationOwnerUID] {
+			continue
+		}
+		s.note(owner)
+		delete(before, owner)
+		if uid == "" {
 			unowned = append(unowned, secret)
 		}
 	}
+	s.noteListed(before)
 	unowned, err = s.unownedAnywhere(ctx, unowned)
-	errs = append(errs, err)
+	if err != nil || len(unowned) > 0 && !allAsked() {
+		return len(unowned), err
+	}
+	var errs []error
 	for _, secret := range unowned {
 		uid, err := bearer(ctx, s.Reader, ownerOf(secret))
 		if err == nil && uid == "" {
@@ -44,7 +57,7 @@ func (s *Store) Collect(ctx context.Context) error {
 		}
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return 0, errors.Join(errs...)
 }
 
 // unownedAnywhere are those of some certificates whose names no FleetMiniCluster of another shard has either. These are in no cache, and

@@ -4,6 +4,7 @@
 //	curvesecret.go  the certificate of an object: made once, kept, deleted
 //	earlier.go      certificates that an earlier version kept in the namespaces of the objects
 //	collect.go      certificates of objects that are no more
+//	left.go         whose certificates may still be there, for those who take their names
 package curvesecret
 
 import (
@@ -49,6 +50,11 @@ type Store struct {
 
 	mu    sync.Mutex
 	since *metav1.Time // of the first start, once it is known
+	// left are names whose certificates earlier FleetMiniClusters may have left, as far as hasListed or a deletion has told.
+	left      map[types.NamespacedName]bool
+	hasListed bool
+	// deleted are those whose certificates were deleted with them, until that is told.
+	deleted map[types.UID]bool
 }
 
 // Former returns the certificate that an object's runs have, as far as it can be found on members; nil for none.
@@ -181,13 +187,29 @@ func (s *Store) Exists(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) (boo
 	return old != nil, err
 }
 
-// Delete deletes the certificate of a FleetMiniCluster that is being deleted, when nothing is left that needs it.
+// Delete deletes the certificate of a FleetMiniCluster that is being deleted, when nothing is left that needs it, or the one that an
+// earlier one of the name has left.
 func (s *Store) Delete(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) error {
 	secret, err := s.find(ctx, fmc)
-	if err != nil || secret == nil || !belongsTo(secret, fmc) {
+	if err != nil || secret == nil {
 		return err
 	}
-	return s.remove(ctx, secret)
+	if !belongsTo(secret, fmc) { // one that an earlier FleetMiniCluster has left; not that of a successor, for which it is too late
+		if uid, err := bearer(ctx, s.Reader, ownerOf(secret)); err != nil || uid != fmc.UID {
+			return err
+		}
+	}
+	if err := s.remove(ctx, secret); err != nil {
+		return err
+	}
+	s.noteDeleted(fmc.UID)
+	return nil
+}
+
+// Kept says whether there is a certificate under the name of a FleetMiniCluster, be it that of an earlier one.
+func (s *Store) Kept(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) (bool, error) {
+	secret, err := s.find(ctx, fmc)
+	return secret != nil, err
 }
 
 // remove deletes a Secret, as it was read.

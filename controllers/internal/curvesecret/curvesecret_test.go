@@ -161,6 +161,67 @@ func TestCertificateOfADeletedObjectIsNotUsedAgain(t *testing.T) {
 	}
 }
 
+func TestCertificateThatAnEarlierObjectHasLeftIsDeletedWithItsSuccessor(t *testing.T) {
+	f := app("2", time.Hour)
+	h := newHub(t, f)
+	if _, err := h.store.Ensure(t.Context(), app("1", time.Hour), true, nil); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := h.store.Kept(t.Context(), f); !kept || err != nil {
+		t.Errorf("it is not there: %v", err)
+	}
+	if err := h.store.Delete(t.Context(), f); err != nil || h.kept(t).Name != "" {
+		t.Errorf("it was left again: %v", err)
+	}
+}
+
+// Whoever takes a name asks for a certificate under it, unless that was deleted with the FleetMiniCluster that had the name.
+func TestWhatMayBeLeft(t *testing.T) {
+	first, name := app("1", time.Hour), client.ObjectKeyFromObject(app("1", time.Hour))
+	all := func() bool { return true }
+	h := newHub(t)
+	may := func(want bool, when string) {
+		t.Helper()
+		if h.store.MayBeLeft(name) != want {
+			t.Errorf("%s: %t", when, !want)
+		}
+	}
+	collect := func(stays int, allAsked func() bool) {
+		t.Helper()
+		if stay, err := h.store.Collect(t.Context(), allAsked); stay != stays || err != nil {
+			t.Errorf("%d stay: %v", stay, err)
+		}
+	}
+	may(true, "before any was listed")
+	collect(0, all)
+	may(false, "there is none")
+	if _, err := h.store.Ensure(t.Context(), first, true, nil); err != nil {
+		t.Fatal(err)
+	}
+	collect(1, func() bool { return false })
+	if h.kept(t).Name == "" {
+		t.Error("it was deleted although a member cannot be asked")
+	}
+	may(true, "its FleetMiniCluster is no more")
+	collect(0, all)
+	collect(0, all)
+	may(false, "it was deleted")
+
+	h.store.Deleted(name, "1")
+	may(true, "the finalizer was taken off since")
+	collect(0, all)
+	may(false, "there was no certificate then")
+
+	if _, err := h.store.Ensure(t.Context(), first, true, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.store.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	h.store.Deleted(name, "1")
+	may(false, "it was deleted with its FleetMiniCluster")
+}
+
 func TestCollectDeletesWhatNobodyOwns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		there *v1alpha1.FleetMiniCluster
@@ -180,7 +241,7 @@ func TestCollectDeletesWhatNobodyOwns(t *testing.T) {
 			if _, err := h.store.Ensure(t.Context(), app("1", time.Hour), true, nil); err != nil {
 				t.Fatal(err)
 			}
-			if err := h.store.Collect(t.Context()); err != nil || (h.kept(t).Name != "") != tc.stays {
+			if _, err := h.store.Collect(t.Context(), func() bool { return true }); err != nil || (h.kept(t).Name != "") != tc.stays {
 				t.Errorf("stays: %t, %v", h.kept(t).Name != "", err)
 			}
 			if err := h.store.Begin(t.Context()); err != nil {

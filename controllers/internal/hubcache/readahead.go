@@ -25,7 +25,7 @@ type readAhead struct {
 	next http.RoundTripper
 
 	mu sync.Mutex
-	// pages are those that were asked for ahead, by their addresses.
+	// pages are those that were asked for ahead, by their addresses and what they are to be.
 	pages map[string]*page
 }
 
@@ -75,7 +75,7 @@ func (r *readAhead) WrappedRoundTripper() http.RoundTripper { return r.next }
 
 // list is the answer to a request and its body: as it was asked for ahead, or else now.
 func (r *readAhead) list(req *http.Request) (*http.Response, []byte, error) {
-	if p := r.take(req.URL.String()); p != nil {
+	if p := r.take(nameOf(req)); p != nil {
 		defer p.cancel()
 		select {
 		case <-p.done:
@@ -92,7 +92,7 @@ func (r *readAhead) list(req *http.Request) (*http.Response, []byte, error) {
 
 // read sends a request, and reads the body of the answer.
 func read(through http.RoundTripper, req *http.Request) (*http.Response, []byte, error) {
-	answer, err := through.RoundTrip(req) //nolint:bodyclose // it is closed when it was read
+	answer, err := through.RoundTrip(req)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -108,15 +108,15 @@ func (r *readAhead) ask(req *http.Request, query url.Values) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), pageKept)
 	ahead := req.Clone(ctx)
 	ahead.URL.RawQuery = query.Encode()
-	address, p := ahead.URL.String(), &page{cancel: cancel, done: make(chan struct{})}
+	name, p := nameOf(ahead), &page{cancel: cancel, done: make(chan struct{})}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.pages[address] != nil {
+	if r.pages[name] != nil {
 		cancel()
 		return
 	}
-	r.pages[address] = p
-	context.AfterFunc(ctx, func() { r.forget(address, p) })
+	r.pages[name] = p
+	context.AfterFunc(ctx, func() { r.forget(name, p) })
 	go func() {
 		defer close(p.done)
 		if answer, body, err := read(r.next, ahead); err == nil { //nolint:bodyclose // read has closed it
@@ -125,19 +125,22 @@ func (r *readAhead) ask(req *http.Request, query url.Values) {
 	}()
 }
 
-func (r *readAhead) take(address string) *page {
+// nameOf is what one request for a page has in common with another one.
+func nameOf(req *http.Request) string { return req.URL.String() + " " + req.Header.Get("Accept") }
+
+func (r *readAhead) take(name string) *page {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.pages[address]
-	delete(r.pages, address)
+	p := r.pages[name]
+	delete(r.pages, name)
 	return p
 }
 
-func (r *readAhead) forget(address string, p *page) {
+func (r *readAhead) forget(name string, p *page) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.pages[address] == p {
-		delete(r.pages, address)
+	if r.pages[name] == p {
+		delete(r.pages, name)
 	}
 }
 
