@@ -221,6 +221,12 @@ func (w *MemberWrapper) Unreachable(before time.Duration) *MemberWrapper {
 	return w
 }
 
+// NeverHeard has never answered.
+func (w *MemberWrapper) NeverHeard() *MemberWrapper {
+	w.Cluster.Status.LastHeardTime = nil
+	return w
+}
+
 // Connecting is being connected for the first time since the hub was started.
 func (w *MemberWrapper) Connecting() *MemberWrapper {
 	w.Connection = plan.Connection{Attempted: true, Reason: v1alpha1.ReasonConnecting, Since: start}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -416,18 +417,32 @@ func (s *Snapshot) heldWhenLost() []string {
 	return out
 }
 
+// neverHeard says that no answer of a member has ever come, so that a declaration has no time to be compared with.
+func neverHeard(m *Member) bool {
+	c := &m.Connection
+	return !c.Connected && c.Attempted && c.Reason != v1alpha1.ReasonConnecting && m.Cluster.Status.LastHeardTime == nil &&
+		!meta.IsStatusConditionTrue(m.Cluster.Status.Conditions, v1alpha1.ConditionReady)
+}
+
 // declareMembers says what a person can do about members that do not answer.
 func declareMembers(s *Snapshot, names []string) string {
-	var away []string
+	var away, never []string
 	for _, name := range names {
 		switch m := s.Member(name); {
 		case m != nil && !s.mayUse(m):
 			continue // an administrator of the hub knows which
+		case m != nil && neverHeard(m):
+			never = append(never, name)
 		case m == nil:
 			return "; register " + name + " again, or take it out of ConfigMap " + v1alpha1.FleetConfigMap + " when you have made sure that nothing runs there any more"
 		case !m.Connection.Connected:
 			away = append(away, name)
 		}
+	}
+	if len(never) > 0 && len(away) == 0 {
+		never = never[:min(len(never), maxNamed)]
+		return fmt.Sprintf("; no answer of it has ever come: kubectl describe mcl %s says why; where nothing can run there: kubectl delete mcl %s",
+			strings.Join(never, " "), strings.Join(never, " "))
 	}
 	if len(away) == 0 {
 		return ""

@@ -56,6 +56,8 @@ func TestUnknownRunsAreWaitedFor(t *testing.T) {
 		"the same, and a person says that nothing is there": {away().Declared(0), []func(*plan.Snapshot){lostLedger, asked, func(s *plan.Snapshot) {
 			s.Object.CreationTimestamp = metav1.NewTime(start.Add(-time.Hour))
 		}}, nil, ""},
+		"its ledger is lost, and a member has never answered": {MakeMember("alpine").Unreachable(time.Minute).NeverHeard(), []func(*plan.Snapshot){lostLedger, asked}, nil,
+			"no answer of it has ever come: kubectl describe mcl alpine says why; where nothing can run there: kubectl delete mcl alpine"},
 		"not asked since the hub was rebuilt": {away(), []func(*plan.Snapshot){func(s *plan.Snapshot) { s.Unasked = []string{"alpine"} }}, nil, "alpine, which may hold a run"},
 		"not registered since the hub was rebuilt": {MakeMember("alpine"), []func(*plan.Snapshot){func(s *plan.Snapshot) { s.Unasked = []string{"cobalt"} }},
 			nil, "register cobalt again, or take it out of ConfigMap minifleet-fleet"},
@@ -96,7 +98,7 @@ func TestUnknownRunsAreWaitedFor(t *testing.T) {
 			if (c.want == "") != (len(begun) > 0) || !strings.Contains(told, c.want) {
 				t.Errorf("begun on %v, and told %q", begun, told)
 			}
-			if c.want != "" && c.alpine.Connection.Connected == strings.Contains(told, "when you have made sure that nothing runs there any more: kubectl annotate") && !strings.Contains(told, "cobalt") {
+			if c.want != "" && c.alpine.Connection.Connected == strings.Contains(told, ": kubectl ") && !strings.Contains(told, "cobalt") {
 				t.Errorf("what can be done about a member that is away is not said, or is said of one that is not: %q", told)
 			}
 		})
