@@ -31,11 +31,14 @@ func (s *Store) Collect(ctx context.Context, allAsked func() bool) (stay int, er
 	for i := range list.Items {
 		secret := &list.Items[i]
 		owner := ownerOf(secret)
+		if owner.Name == "" {
+			continue
+		}
 		uid, err := bearer(ctx, s.Client, owner)
 		if err != nil {
 			return 0, err
 		}
-		if owner.Name == "" || string(uid) == secret.Annotations[v1alpha1.AnnotationOwnerUID] {
+		if string(uid) == secret.Annotations[v1alpha1.AnnotationOwnerUID] {
 			continue
 		}
 		s.note(owner)
