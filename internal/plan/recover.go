@@ -259,6 +259,11 @@ func (d *Decision) restoreEnded(s *Snapshot) {
 	d.Succeeded = append(older, d.Succeeded...) // what the hub knows by itself is forgotten last
 }
 
+// replaces are the reasons for which the hub stops a run whose line is Replaced then. Such a run is on no record.
+var replaces = map[v1alpha1.StopReason]bool{
+	v1alpha1.StopChanged: true, v1alpha1.StopDrained: true, v1alpha1.StopNotStarted: true, v1alpha1.StopLost: true, v1alpha1.StopDeclaredGone: true,
+}
+
 // restore says whether a run is to be remembered beside the ledger.
 func (d *Decision) restore(s *Snapshot, m *Member, e *v1alpha1.EndedRun, latest bool) bool {
 	member := m.Cluster.Name
@@ -267,11 +272,7 @@ func (d *Decision) restore(s *Snapshot, m *Member, e *v1alpha1.EndedRun, latest 
 	switch {
 	case line != nil && line.Cluster != member, d.rememberedOn(s, e.ID, member) != "":
 	case line != nil:
-		line.Attempt = max(line.Attempt, e.Attempt)
-		if line.State.Ended() && e.State == v1alpha1.RunSucceeded && (line.State != e.State || line.Digest != e.Digest) {
-			line.State, line.Digest, line.RerunAt, line.Stop = e.State, e.Digest, e.RerunAt, ""
-			line.Message, line.Exit, line.RestoredTime = "succeeded, as its member has on record", nil, timeOf(s)
-		}
+		correct(s, line, e)
 	case latest && (last == nil || last.State.Ended() && !e.CompletionTime.Before(last.CompletionTime) && runs.FindEnded(d.Succeeded, e.ID) == nil):
 		run := runs.Line(e, member)
 		run.ClusterUID, run.Namespace, run.RestoredTime = m.Connection.UID, m.Connection.Namespace, timeOf(s)
@@ -283,6 +284,19 @@ func (d *Decision) restore(s *Snapshot, m *Member, e *v1alpha1.EndedRun, latest 
 		return e.State == v1alpha1.RunSucceeded && runs.FindEnded(d.Succeeded, e.ID) == nil
 	}
 	return false
+}
+
+// correct has a line of the ledger say what a member has on record of its run, where the ledger is older or somebody has edited it.
+func correct(s *Snapshot, line *v1alpha1.Run, e *v1alpha1.EndedRun) {
+	line.Attempt = max(line.Attempt, e.Attempt)
+	switch {
+	case line.State.Ended() && e.State == v1alpha1.RunSucceeded && (line.State != e.State || line.Digest != e.Digest):
+		line.State, line.Digest, line.RerunAt, line.Stop = e.State, e.Digest, e.RerunAt, ""
+		line.Message, line.Exit, line.RestoredTime = "succeeded, as its member has on record", nil, timeOf(s)
+	case line.State == v1alpha1.RunReplaced && !replaces[line.Stop] && e.State.Ended() && e.State != line.State: // it would begin once more
+		line.State, line.Stop, line.RestoredTime = e.State, e.Stop, timeOf(s)
+		line.Message = lower(e.State) + ", as its member has on record"
+	}
 }
 
 // repeatNothing puts runs that have succeeded for what is wanted back at the end of the ledger, where they count as what

@@ -156,6 +156,10 @@ func TestRecordsPutTheLedgerRight(t *testing.T) {
 			recorded("aa", wanted, v1alpha1.RunFailed, 2*time.Hour), recorded("bb", "other", v1alpha1.RunSucceeded, time.Hour)}, "Succeeded", true},
 		"the ledger has it as failed": {[]*RunWrapper{MakeRun("aa", "alpine", v1alpha1.RunFailed).Of("other")},
 			[]v1alpha1.EndedRun{recorded("aa", wanted, v1alpha1.RunSucceeded, time.Hour)}, "Succeeded", false},
+		"somebody has written that it was replaced": {[]*RunWrapper{MakeRun("aa", "alpine", v1alpha1.RunReplaced).Of(wanted)},
+			[]v1alpha1.EndedRun{recorded("aa", wanted, v1alpha1.RunFailed, time.Hour)}, "Failed", false},
+		"it was replaced": {[]*RunWrapper{MakeRun("aa", "alpine", v1alpha1.RunReplaced).Of(wanted).Stopped(v1alpha1.StopDrained)},
+			[]v1alpha1.EndedRun{recorded("aa", wanted, v1alpha1.RunFailed, time.Hour)}, "Replaced", true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
