@@ -98,7 +98,8 @@ func TestUnknownRunsAreWaitedFor(t *testing.T) {
 			if (c.want == "") != (len(begun) > 0) || !strings.Contains(told, c.want) {
 				t.Errorf("begun on %v, and told %q", begun, told)
 			}
-			if c.want != "" && c.alpine.Connection.Connected == strings.Contains(told, ": kubectl ") && !strings.Contains(told, "cobalt") {
+			advised := strings.Contains(told, "when you have made sure that nothing runs there any more: kubectl annotate") || strings.Contains(told, "where nothing can run there: kubectl delete mcl alpine")
+			if c.want != "" && c.alpine.Connection.Connected == advised && !strings.Contains(told, "cobalt") {
 				t.Errorf("what can be done about a member that is away is not said, or is said of one that is not: %q", told)
 			}
 		})
