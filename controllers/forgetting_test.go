@@ -155,6 +155,27 @@ var _ = Describe("A ledger that is lost while MiniFleet is down", func() {
 })
 
 var _ = Describe("A FleetMiniCluster that is created anew", func() {
+	// liveAndDone has one run live and one succeeded on a, and MiniFleet down.
+	liveAndDone := func(ctx context.Context, w *world) {
+		GinkgoHelper()
+		w.onOne(ctx, "live", held, onA)
+		w.onOne(ctx, "done", brief, onA)
+		Eventually(w.line).WithArguments(ctx, "live").Should(Equal(runs))
+		Eventually(w.line).WithArguments(ctx, "done").Should(Equal(ended1))
+		Expect(minifleet.Kill()).To(Succeed())
+	}
+
+	// takesUp expects that nothing of liveAndDone is repeated while a cannot be asked, and that both are taken up once it can.
+	takesUp := func(ctx context.Context, w *world, p *lab.Proxy) {
+		GinkgoHelper()
+		Consistently(w.made, 3*time.Second).Should(Equal(2))
+		By("having it answer")
+		Expect(p.SetMode(lab.Forward)).To(Succeed())
+		Eventually(w.line).WithArguments(ctx, "live").Should(Equal(runs))
+		Eventually(w.line).WithArguments(ctx, "done").Should(Equal(ended1))
+		Expect(w.made()).To(Equal(2))
+	}
+
 	It("takes up what its predecessor has left, or waits for it", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.behindProxy(ctx)
@@ -192,11 +213,7 @@ var _ = Describe("A FleetMiniCluster that is created anew", func() {
 	It("waits for a member that is connected late, where that happened while MiniFleet was down", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		p := w.behindProxy(ctx)
-		w.onOne(ctx, "live", held, onA)
-		w.onOne(ctx, "done", brief, onA)
-		Eventually(w.line).WithArguments(ctx, "live").Should(Equal(runs))
-		Eventually(w.line).WithArguments(ctx, "done").Should(Equal(ended1))
-		Expect(minifleet.Kill()).To(Succeed())
+		liveAndDone(ctx, w)
 		Expect(p.SetMode(lab.Hang)).To(Succeed())
 		for _, name := range []string{"live", "done"} {
 			w.recreate(ctx, name, onAny)
@@ -206,22 +223,13 @@ var _ = Describe("A FleetMiniCluster that is created anew", func() {
 		for _, name := range []string{"live", "done"} {
 			Eventually(w.line).WithArguments(ctx, name).Should(ContainSubstring("MemberNotAsked"))
 		}
-		Consistently(w.made, 3*time.Second).Should(Equal(2))
-		By("having it answer")
-		Expect(p.SetMode(lab.Forward)).To(Succeed())
-		Eventually(w.line).WithArguments(ctx, "live").Should(Equal(runs))
-		Eventually(w.line).WithArguments(ctx, "done").Should(Equal(ended1))
-		Expect(w.made()).To(Equal(2))
+		takesUp(ctx, w, p)
 	})
 
 	It("waits for a member that is away, where its predecessor vanished while MiniFleet was down", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		p := w.behindProxy(ctx)
-		w.onOne(ctx, "live", held, onA)
-		w.onOne(ctx, "done", brief, onA)
-		Eventually(w.line).WithArguments(ctx, "live").Should(Equal(runs))
-		Eventually(w.line).WithArguments(ctx, "done").Should(Equal(ended1))
-		Expect(minifleet.Kill()).To(Succeed())
+		liveAndDone(ctx, w)
 		Expect(p.SetMode(lab.Refuse)).To(Succeed())
 		var old []*v1alpha1.FleetMiniCluster
 		for _, name := range []string{"live", "done"} {
@@ -234,12 +242,7 @@ var _ = Describe("A FleetMiniCluster that is created anew", func() {
 			w.bringBack(ctx, f, onAny)
 			Eventually(w.line).WithArguments(ctx, f.Name).Should(ContainSubstring("MemberNotAsked"))
 		}
-		Consistently(w.made, 3*time.Second).Should(Equal(2))
-		By("having it answer")
-		Expect(p.SetMode(lab.Forward)).To(Succeed())
-		Eventually(w.line).WithArguments(ctx, "live").Should(Equal(runs))
-		Eventually(w.line).WithArguments(ctx, "done").Should(Equal(ended1))
-		Expect(w.made()).To(Equal(2))
+		takesUp(ctx, w, p)
 	})
 
 	It("waits for what has succeeded on a member that is away, and does not repeat it", func(ctx SpecContext) {
