@@ -70,6 +70,14 @@ var _ = Describe("What a commit changes", func() {
 			HaveKeyWithValue(v1alpha1.AnnotationSourceCommit, source().Status.Commit), HaveKeyWithValue(v1alpha1.AnnotationSourceUID, string(source().UID))))
 		Eventually(func() []v1alpha1.Run { return w.get(ctx, "c").Status.Runs }).Should(ConsistOf(
 			HaveField("Commit", Equal(&v1alpha1.RunCommit{Hash: source().Status.Commit, Author: "test", Subject: "change"}))))
+
+		By("refusing the name of what somebody else has created")
+		w.run(ctx, "taken", held)
+		before := w.get(ctx, "taken").Generation
+		r.commit(map[string]string{"taken.yaml": called("taken")})
+		Eventually(func() []v1alpha1.FileProblem { return source().Status.Problems }).Should(ConsistOf(And(HaveField("Path", "taken.yaml"),
+			HaveField("Message", ContainSubstring("FleetMiniCluster "+w.name+"/taken exists already and was not created by a GitSource")))))
+		Expect(w.get(ctx, "taken").Generation).To(Equal(before))
 	})
 
 	It("goes with the source if that is to delete it, even while Git is down, but for what is not to be pruned", func(ctx SpecContext) {

@@ -401,7 +401,7 @@ func setUpControllers(mgr *Manager, connections *notifiers, who *identity.Identi
 		Fetcher:   &fetch.Fetcher{Timeout: maxGitTimeout, Network: o.Git.Network, StoreBytes: o.Git.StoreBytes},
 		Overlays:  &build.Builder{Command: o.Git.BuildCommand},
 		Namespace: o.Namespace, Settings: o.Git.Settings, Policy: o.Policy, Enforcement: enforced,
-		Webhooks: o.Webhooks, Arrivals: arrivals, Commits: applied, Fleet: hubcache.NewNamespaced(local.GetCache(), &v1alpha1.FleetMiniCluster{}),
+		Webhooks: o.Webhooks, Arrivals: arrivals, Commits: applied, Fleet: hubcache.NewLabelled(local.GetCache(), &v1alpha1.FleetMiniCluster{}, v1alpha1.LabelSource),
 		Accounts: &gitsource.Accounts{
 			Config: local.GetConfig(), Options: client.Options{Scheme: local.GetScheme(), Mapper: local.GetRESTMapper()},
 		},

@@ -69,7 +69,7 @@ func TestApplyAsksBeforeManyRunAnew(t *testing.T) {
 				o.SetResourceVersion("")
 			}
 			r := &Reconciler{Client: newHub(t, onTheHub...)}
-			have, err := r.readHub(t.Context(), "hpc")
+			have, err := readHub(t.Context(), r.Client, "hpc")
 			if err != nil {
 				t.Fatal(err)
 			}

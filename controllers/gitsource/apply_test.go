@@ -180,7 +180,7 @@ func TestApplyWritesWhatHasChangedOnly(t *testing.T) {
 	r := &Reconciler{Client: hub}
 	apply := func(tr *tree) applied {
 		t.Helper()
-		have, err := r.readHub(t.Context(), "hpc")
+		have, err := readHub(t.Context(), r.Client, "hpc")
 		if err != nil {
 			t.Fatal(err)
 		}

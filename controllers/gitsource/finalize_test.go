@@ -74,7 +74,7 @@ func TestFinalize(t *testing.T) {
 				}
 				endDeletion(t, hub, "b")
 			}
-			have, err := r.readHub(t.Context(), "hpc")
+			have, err := readHub(t.Context(), r.Client, "hpc")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package gitsource
 
 import (
+	"context"
 	"fmt"
 	"math/rand"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -37,11 +39,14 @@ func testApplyDoesWhatIsPlanned(t *testing.T, random *rand.Rand) {
 				source.Annotations[annotation] = fullCommit
 			}
 		}
-		before, err := r.readHub(t.Context(), source.Namespace)
+		before, err := readHub(t.Context(), r.Client, source.Namespace)
 		if err != nil {
 			t.Fatal(err)
 		}
 		plan := changes.Compare(input(source, tr, before))
+		if diff := cmp.Diff(plan, changes.Compare(input(source, tr, whatConcerns(t, r, source, tr)))); diff != "" {
+			t.Fatalf("planned with all that the namespace has, and with what is read of it (-want +got):\n%s", diff)
+		}
 		done, err := apply(t.Context(), hub, hub, source, &plan)
 		if err != nil {
 			t.Fatal(err)
@@ -49,7 +54,7 @@ func testApplyDoesWhatIsPlanned(t *testing.T, random *rand.Rand) {
 		if _, err := prune(t.Context(), hub, &plan, done); err != nil {
 			t.Fatal(err)
 		}
-		after, err := r.readHub(t.Context(), source.Namespace)
+		after, err := readHub(t.Context(), r.Client, source.Namespace)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,6 +62,39 @@ func testApplyDoesWhatIsPlanned(t *testing.T, random *rand.Rand) {
 			t.Fatalf("planned, and what happened (-want +got):\n%s", diff)
 		}
 	}
+}
+
+// whatConcerns is what a reconciliation reads of the hub.
+func whatConcerns(t *testing.T, r *Reconciler, source *v1alpha1.GitSource, tr *tree) changes.Hub {
+	t.Helper()
+	r.Fleet = bySource{r.Client}
+	out, err := r.readOwn(t.Context(), source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.addNamed(t.Context(), out, source.Namespace, tr.parsed.Objects); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// bySource is a Fleet of what a client reads.
+type bySource struct{ client.Client }
+
+func (b bySource) List(ctx context.Context, namespace, source string) ([]*v1alpha1.FleetMiniCluster, error) {
+	var list v1alpha1.FleetMiniClusterList
+	err := b.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelSource: source})
+	var out []*v1alpha1.FleetMiniCluster
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
+	}
+	return out, err
+}
+
+func (b bySource) Get(ctx context.Context, key types.NamespacedName) (*v1alpha1.FleetMiniCluster, bool, error) {
+	f := &v1alpha1.FleetMiniCluster{}
+	err := b.Client.Get(ctx, key, f)
+	return f, err == nil, client.IgnoreNotFound(err)
 }
 
 // planned is what a plan writes, as +KEY, ~KEY and -KEY.

@@ -47,7 +47,6 @@ import (
 	"github.com/minifleet/minifleet/controllers/internal/commits"
 	"github.com/minifleet/minifleet/controllers/internal/enforcement"
 	"github.com/minifleet/minifleet/controllers/internal/events"
-	"github.com/minifleet/minifleet/controllers/internal/hubcache"
 	"github.com/minifleet/minifleet/controllers/internal/metrics"
 	"github.com/minifleet/minifleet/controllers/internal/retry"
 	"github.com/minifleet/minifleet/gitsource/budget"
@@ -81,8 +80,8 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads the hub itself, and not the cache.
 	Live client.Reader
-	// Fleet lists the cache's FleetMiniClusters without a copy of each, of which there may be thousands; nil lists them with Client.
-	Fleet   *hubcache.Namespaced[*v1alpha1.FleetMiniCluster]
+	// Fleet finds FleetMiniClusters among thousands of others; nil lists all with Client.
+	Fleet   Fleet
 	Fetcher *fetch.Fetcher
 	// Overlays builds the paths that hold a kustomization.
 	Overlays overlayBuilder
@@ -287,7 +286,7 @@ func timedOut(timeout time.Duration, done progress) error {
 }
 
 func (r *Reconciler) syncWithin(ctx context.Context, source *v1alpha1.GitSource) (done progress, err error) {
-	have, err := r.readHub(ctx, source.Namespace)
+	have, err := r.readOwn(ctx, source)
 	if err != nil {
 		return done, err
 	}
@@ -299,6 +298,9 @@ func (r *Reconciler) syncWithin(ctx context.Context, source *v1alpha1.GitSource)
 		return done, err
 	}
 	if done.tree, err = r.measured(ctx, source, have); err != nil {
+		return done, err
+	}
+	if err := r.addNamed(ctx, have, source.Namespace, done.tree.parsed.Objects); err != nil {
 		return done, err
 	}
 	ctx, span := traceCommit(ctx, source, done.tree)

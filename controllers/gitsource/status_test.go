@@ -41,7 +41,7 @@ func (h *hubOfSource) sync(t *testing.T, tr *tree) progress {
 	if err := h.Client.Get(t.Context(), client.ObjectKeyFromObject(h.source), h.source); err != nil {
 		t.Fatal(err)
 	}
-	have, err := h.readHub(t.Context(), "hpc")
+	have, err := readHub(t.Context(), h.Client, "hpc")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestHistoryAfterConflict(t *testing.T) {
 		if err := h.Client.Get(t.Context(), client.ObjectKeyFromObject(h.source), source); err != nil {
 			t.Fatal(err)
 		}
-		have, err := h.readHub(t.Context(), "hpc")
+		have, err := readHub(t.Context(), h.Client, "hpc")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func TestDryRun(t *testing.T) {
 	h := newHubOfSource(t)
 	h.sync(t, treeAt("a", running("m0", "one"), running("m1", "one"), running("m2", "one")))
 	applied := h.source.DeepCopy()
-	before, err := h.readHub(t.Context(), "hpc")
+	before, err := readHub(t.Context(), h.Client, "hpc")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func TestDryRun(t *testing.T) {
 	})
 	next := treeAt("b", running("m0", "one"), running("m1", "two"), running("new", "one"))
 	h.sync(t, next)
-	after, err := h.readHub(t.Context(), "hpc")
+	after, err := readHub(t.Context(), h.Client, "hpc")
 	if err != nil {
 		t.Fatal(err)
 	}

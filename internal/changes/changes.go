@@ -30,8 +30,7 @@ type Object interface {
 	runtime.Object
 }
 
-// Hub are the FleetMiniClusters and Placements of one namespace of the hub, by KIND/NAME. Whoever changes one copies it
-// first.
+// Hub are FleetMiniClusters and Placements of one namespace of the hub, by KIND/NAME. Whoever changes one copies it first.
 type Hub map[string]Object
 
 // Input is a commit, and what is on the hub.
@@ -44,7 +43,8 @@ type Input struct {
 	Parsed parse.Result
 	// PathProblem says why spec.path cannot be read, and is empty where it can.
 	PathProblem string
-	// Hub has the objects of the namespace of the source, those of others as well.
+	// Hub has the objects of the source, those of others whose names the commit declares, and the Placements of the namespace. It
+	// may have more of the namespace.
 	Hub Hub
 	// InSync are resource versions by KIND/NAME at which objects were found to be as this commit wants them; nil compares
 	// everything.

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -29,7 +30,7 @@ func newHub(t *testing.T) (hub *httptest.Server, asked chan string) {
 		switch query := r.URL.Query(); {
 		case query.Get("watch") == "" && query.Get("resourceVersion") == "" && strings.HasSuffix(r.URL.Path, "/configmaps"):
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[{"metadata":{"namespace":"hpc","name":"a"}}]}`)
+			_, _ = io.WriteString(w, `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[{"metadata":{"namespace":"hpc","name":"a","labels":{"team":"green"}}}]}`)
 		default:
 			<-r.Context().Done()
 		}
@@ -149,24 +150,34 @@ func TestLister(t *testing.T) {
 	}
 }
 
-// Nobody waits for a kind before it is listed first, and then whoever lists it does.
-func TestNamespaced(t *testing.T) {
+// Nobody waits for a kind before it is searched first, and then whoever searches it does.
+func TestLabelled(t *testing.T) {
 	hub, _ := newHub(t)
 	c := newCache(t, hub)
-	namespaced := NewNamespaced(c, &corev1.ConfigMap{})
+	labelled := NewLabelled(c, &corev1.ConfigMap{}, "team")
 	go func() { _ = c.Start(t.Context()) }()
 	if !c.WaitForCacheSync(t.Context()) {
 		t.Fatal("something is waited for")
 	}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	for namespace, want := range map[string]int{"hpc": 1, "other": 0} {
-		some, err := namespaced.List(t.Context(), namespace)
+	for at, want := range map[[2]string]int{{"hpc", "green"}: 1, {"hpc", "red"}: 0, {"hpc", ""}: 0, {"other", "green"}: 0} {
+		some, err := labelled.List(t.Context(), at[0], at[1])
 		if err != nil || len(some) != want {
-			t.Errorf("%v in %s, %v", some, namespace, err)
+			t.Errorf("%v with %q in %s, %v", some, at[1], at[0], err)
 		}
 	}
-	if _, err := NewNamespaced(c, &corev1.Secret{}).List(ended, "hpc"); err == nil {
+	for key, want := range map[types.NamespacedName]bool{{Namespace: "hpc", Name: "a"}: true, {Namespace: "hpc", Name: "b"}: false, {Namespace: "other", Name: "a"}: false} {
+		obj, found, err := labelled.Get(t.Context(), key)
+		if err != nil || found != want || found && obj.Name != key.Name {
+			t.Errorf("%s: %t, %v, %v", key, found, obj, err)
+		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	secrets := NewLabelled(c, &corev1.Secret{}, "team")
+	if _, err := secrets.List(ended, "hpc", "green"); err == nil {
 		t.Error("Secrets, which cannot be read, are listed")
+	}
+	if _, _, err := secrets.Get(ended, types.NamespacedName{Namespace: "hpc", Name: "a"}); err == nil {
+		t.Error("Secrets, which cannot be read, are found")
 	}
 }

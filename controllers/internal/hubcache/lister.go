@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,43 +49,72 @@ func of[T client.Object](objects []any) []T {
 	return out
 }
 
-// Namespaced lists the objects of a kind in one namespace as the cache holds them. The kind is asked for when it is listed first,
-// so that nobody waits for it who does not list it.
-type Namespaced[T client.Object] struct {
+// Labelled finds objects of a kind by namespace and name, or by the value of one label, as the cache holds them: in a time that does
+// not grow with those that are not asked for. The kind is asked for when the first is searched, so that nobody waits for it who
+// searches none.
+type Labelled[T client.Object] struct {
 	cache cache.Cache
 	kind  T
+	label string
 
-	mu     sync.Mutex
-	lister *Lister[T]
+	mu      sync.Mutex
+	indexer toolscache.Indexer
 }
 
-// NewNamespaced returns what lists a kind that is cached from all namespaces.
-func NewNamespaced[T client.Object](c cache.Cache, kind T) *Namespaced[T] {
-	return &Namespaced[T]{cache: c, kind: kind}
+// NewLabelled returns what finds objects of a kind that is cached from all namespaces.
+func NewLabelled[T client.Object](c cache.Cache, kind T, label string) *Labelled[T] {
+	return &Labelled[T]{cache: c, kind: kind, label: label}
 }
 
-// List returns the objects of a namespace in no order. They are the cache's own, and not to be changed.
-func (n *Namespaced[T]) List(ctx context.Context, namespace string) ([]T, error) {
-	l, err := n.listed(ctx)
+// List returns the objects of a namespace whose label has a value, in no order. They are the cache's own, and not to be changed.
+func (l *Labelled[T]) List(ctx context.Context, namespace, value string) ([]T, error) {
+	indexer, err := l.indexed(ctx)
 	if err != nil {
 		return nil, err
 	}
-	some, err := l.indexer.ByIndex(toolscache.NamespaceIndex, namespace)
+	some, err := indexer.ByIndex(l.index(), namespace+"/"+value)
 	if err != nil {
-		return nil, fmt.Errorf("listing %T: %w", n.kind, err)
+		return nil, fmt.Errorf("listing %T: %w", l.kind, err)
 	}
 	return of[T](some), nil
 }
 
-func (n *Namespaced[T]) listed(ctx context.Context) (*Lister[T], error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.lister == nil {
-		l, err := NewLister(ctx, n.cache, n.kind)
-		if err != nil {
-			return nil, err
-		}
-		n.lister = l
+// Get returns an object, the cache's own, and whether there is one.
+func (l *Labelled[T]) Get(ctx context.Context, key types.NamespacedName) (obj T, found bool, err error) {
+	indexer, err := l.indexed(ctx)
+	if err != nil {
+		return obj, false, err
 	}
-	return n.lister, nil
+	cached, found, err := indexer.GetByKey(key.String())
+	if err != nil || !found {
+		return obj, false, err
+	}
+	obj, found = cached.(T)
+	return obj, found, nil
+}
+
+func (l *Labelled[T]) index() string { return "label " + l.label }
+
+func (l *Labelled[T]) indexed(ctx context.Context) (toolscache.Indexer, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.indexer != nil {
+		return l.indexer, nil
+	}
+	all, err := NewLister(ctx, l.cache, l.kind)
+	if err != nil {
+		return nil, err
+	}
+	err = all.indexer.AddIndexers(toolscache.Indexers{l.index(): func(obj any) ([]string, error) {
+		item, is := obj.(T)
+		if !is || item.GetLabels()[l.label] == "" {
+			return nil, nil
+		}
+		return []string{item.GetNamespace() + "/" + item.GetLabels()[l.label]}, nil
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("listing %T by label %s: %w", l.kind, l.label, err)
+	}
+	l.indexer = all.indexer
+	return l.indexer, nil
 }
