@@ -109,13 +109,13 @@ func (c *connection) run() {
 		return
 	}
 	intervals := c.provider.intervals
-	wait, again := intervals.RetryMin, false
+	wait, again, failed := intervals.RetryMin, false, false
 	for ctx.Err() == nil {
 		if c.snapshot().Quarantine != nil {
 			<-ctx.Done() // only a person lifts that, and that is another connection
 			return
 		}
-		turn := c.nextTurn()
+		turn := c.nextTurn(failed)
 		if !c.provider.turns.wait(ctx, turn) {
 			return
 		}
@@ -125,6 +125,7 @@ func (c *connection) run() {
 		if ctx.Err() != nil {
 			return
 		}
+		failed = hasFailed(engaged, err)
 		if engaged && c.provider.now().Sub(began) >= intervals.RetryMax {
 			wait, again = intervals.RetryMin, false // one that comes and goes is not waited for less and less
 		}
@@ -147,13 +148,21 @@ func (c *connection) run() {
 	}
 }
 
-// nextTurn requests a turn for the next attempt. The first one was requested when the connection was made.
-func (c *connection) nextTurn() *turn {
+// hasFailed says whether a session has ended before the member was engaged, and not to begin anew at once.
+func hasFailed(engaged bool, err error) bool { return !engaged && !errors.Is(err, errReconnect) }
+
+// nextTurn requests a turn for the next attempt. The first one was requested when the connection was made. What has failed comes
+// after all that has not: members that are away keep nobody waiting who may be there, whatever is live on them.
+func (c *connection) nextTurn(failed bool) *turn {
 	if first := c.first; first != nil {
 		c.first = nil
 		return first
 	}
-	return c.provider.turns.request(c.target.Rank)
+	rank := c.target.Rank
+	if failed {
+		rank += afterFailure
+	}
+	return c.provider.turns.request(rank)
 }
 
 // session connects once and serves until the member is lost. It says whether the member was engaged, and calls connected when

@@ -13,6 +13,8 @@ const (
 	DefaultConnects = 32
 	// turnTime is how long a member keeps its turn that is not connected yet: one that hangs delays the others by no more.
 	turnTime = 250 * time.Millisecond
+	// afterFailure is added to the rank of a member whose last attempt has failed; it is more than there are ranks.
+	afterFailure = 1 << 10
 )
 
 // turns bound how many members are connected at once: thousands at the same time would each be so slow that all of them seem

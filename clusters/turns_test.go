@@ -41,6 +41,25 @@ func TestTurnsBeginByRank(t *testing.T) {
 	}
 }
 
+// A member that has failed, whatever its rank, comes after those that have not, and by its rank among others that have.
+func TestFailedAttemptsComeLast(t *testing.T) {
+	turns := newTurns(1)
+	turns.keep = time.Hour
+	running := turns.request(0)
+	live := &connection{provider: &Provider{turns: turns}}
+	idle := &connection{provider: live.provider, target: Target{Rank: 2}}
+	inOrder := []*turn{3: idle.nextTurn(true), 2: live.nextTurn(true), 1: idle.nextTurn(false), 0: live.nextTurn(false)}
+	for i, next := range inOrder {
+		running.end()
+		select {
+		case <-next.begun:
+			running = next
+		default:
+			t.Fatalf("%d is not the next", i)
+		}
+	}
+}
+
 func TestTurnsAreBounded(t *testing.T) {
 	turns := newTurns(3)
 	turns.keep = time.Hour
