@@ -188,13 +188,13 @@ verify: generate lint shellcheck ## Check that generated files, formatting, modu
 TEST_PARTS =
 RELEASE_PARTS =
 
-# All is built first, and what is installed with apt-get, so that what runs at the same time finds it. The lanes are of about
-# the same length: the first keeps the processors busy, the second mostly waits for clusters of its own. A third made all of them late.
+# All is built first, and what is installed with apt-get, so that what runs at the same time finds it. Two parts run at once, begun in
+# this order: of the first four, one keeps the processors busy while the other mostly waits for clusters of its own. A third made all of them late.
 .PHONY: test
 test: test-tools ## Run everything that guards a change, and tell how long each part took.
 	@echo "NOT TESTED here but by make test-release: $(RELEASE_PARTS)"
-	@MAKE='$(MAKE)' hack/make/parts.sh 'test-unit test-cluster $(filter-out test-recovery,$(TEST_PARTS))' \
-		'$(if $(HAVE_NODE),web-test web-size )test-e2e test-recovery'
+	@MAKE='$(MAKE)' hack/make/parts.sh 2 test-unit test-e2e test-cluster test-recovery $(if $(HAVE_NODE),web-test web-size) \
+		$(filter-out test-recovery,$(TEST_PARTS))
 
 .PHONY: test-tools
 test-tools: sshd chromium $(GINKGO) bin/testcluster build
@@ -204,7 +204,7 @@ test-parts: ## Run the tests of what is released, installed, watched and recover
 
 .PHONY: test-release
 test-release: bin/testcluster build ## Judge what is released with other programs: Helm 3, operator-sdk, Alertmanager, kube-state-metrics.
-	@MAKE='$(MAKE)' hack/make/parts.sh $(foreach part,$(RELEASE_PARTS),'$(part)')
+	@MAKE='$(MAKE)' hack/make/parts.sh $(words $(RELEASE_PARTS)) $(RELEASE_PARTS)
 
 # Packages with tests, one a line, and after a space lab for those whose tests start clusters: they depend on hack/lab.
 test_packages = go list -test -f '{{if eq .Name "main"}}{{$$lab := ""}}{{range .Deps}}{{if eq . "$(MODULE)/hack/lab"}}{{$$lab = " lab"}}{{end}}{{end}}{{.ImportPath}}{{$$lab}}{{end}}' ./... \

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Runs targets of make in lanes: those of a lane one after another, the lanes at the same time. What fails stops no other. At
-# the end is a table of how long each took, by the clock and of the processors, and the end of what those printed that failed.
+# Runs targets of make, so many at once, begun in the order in which they are named. What fails stops no other. At the end is
+# a table of how long each took, by the clock and of the processors, and the end of what those printed that failed.
 #
-#   MAKE=make parts.sh 'test-unit test-cluster' 'test-e2e'
+#   MAKE=make parts.sh 2 test-unit test-cluster test-e2e
 set -euo pipefail
-set -m # each lane is a process group, which an interrupt ends as a whole
+set -m # each worker is a process group, which an interrupt ends as a whole
 make=${MAKE:-make}
 results=$(mktemp -d)
-lanes=()
+workers=()
+most=$1
+shift
 
 finish() {
-	for lane in ${lanes[@]+"${lanes[@]}"}; do kill -TERM -- "-$lane" 2>/dev/null || true; done
+	for worker in ${workers[@]+"${workers[@]}"}; do kill -TERM -- "-$worker" 2>/dev/null || true; done
 	rm -rf "$results"
 }
 trap finish EXIT
@@ -23,10 +25,11 @@ run() {
 	echo "$status" >"$results/$target.status"
 }
 
-lane() {
+worker() {
 	set +m # all that it starts is in its group
 	local target
-	for target in $1; do
+	for target in "$@"; do
+		mkdir "$results/$target.begun" 2>/dev/null || continue # another worker has it
 		mkfifo "$results/$target.pipe"
 		echo "== $target begins"
 		tee "$results/$target.log" <"$results/$target.pipe" | sed -u "s/^/[$target] /" &
@@ -37,22 +40,21 @@ lane() {
 }
 
 began=$SECONDS
-for targets in "$@"; do
-	lane "$targets" &
-	lanes+=($!)
+for ((i = 0; i < most; i++)); do
+	worker "$@" &
+	workers+=($!)
 done
-for pid in "${lanes[@]}"; do wait "$pid" || true; done
-lanes=()
+for pid in "${workers[@]}"; do wait "$pid" || true; done
+workers=()
 
 failed=()
-read -ra all <<<"$*"
-for target in "${all[@]}"; do [ "$(cat "$results/$target.status" 2>/dev/null)" = 0 ] || failed+=("$target"); done
+for target in "$@"; do [ "$(cat "$results/$target.status" 2>/dev/null)" = 0 ] || failed+=("$target"); done
 for target in ${failed[@]+"${failed[@]}"}; do
 	printf '\n== %s failed; the end of what it printed:\n' "$target"
 	tail -n 60 "$results/$target.log" 2>/dev/null || true
 done
 printf '\n%-24s %8s %8s\n' part seconds 'CPU s'
-for target in "${all[@]}"; do
+for target in "$@"; do
 	verdict=ok
 	[[ " ${failed[*]-} " != *" $target "* ]] || verdict=FAILED
 	awk -v target="$target" -v verdict="$verdict" '{ printf "%-24s %8d %8d  %s\n", target, $1, $2 + $3, verdict }' "$results/$target.time" 2>/dev/null || echo "$target did not run"
