@@ -5,6 +5,7 @@
 //	fetch.go    credentials and a commit -> a tree: what the commit declares
 //	verify.go   spec.verify + a commit -> who has signed it, or why it is not applied
 //	overlays.go what the overlays of a commit build to, with its other files
+//	hub.go      a source, and the names that its commit declares -> what the hub has of them
 //	turns.go    which source may be reconciled now, and which may take much memory
 //	needs.go    tree + namespace -> what the source declares that needs permissions, recorded before it is applied
 //	account.go  as whom a source writes, and what it lacks

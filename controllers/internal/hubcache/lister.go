@@ -61,7 +61,7 @@ type Labelled[T client.Object] struct {
 	indexer toolscache.Indexer
 }
 
-// NewLabelled returns what finds objects of a kind that is cached from all namespaces.
+// NewLabelled returns what finds objects of a kind that is cached from all namespaces. A cache takes one for each kind and label.
 func NewLabelled[T client.Object](c cache.Cache, kind T, label string) *Labelled[T] {
 	return &Labelled[T]{cache: c, kind: kind, label: label}
 }
