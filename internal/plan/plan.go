@@ -15,7 +15,8 @@
 //
 //	request.go      what is asked for, and whether it is valid and allowed
 //	variant.go      what overrides make of it on a member
-//	recover.go      what members know of runs and the ledger does not
+//	recover.go      what members know of runs and the ledger does not; unasked.go which of them have to be asked before anything
+//	                may begin, and repeat.go what has succeeded already
 //	decide.go       which members are chosen: candidates.go says who can be, evictions.go which runs are evicted
 //	hold.go         why no new run may begin anywhere
 //	target.go       which members matter, and what is known of each

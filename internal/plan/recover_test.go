@@ -57,7 +57,11 @@ func TestUnknownRunsAreWaitedFor(t *testing.T) {
 			s.Object.CreationTimestamp = metav1.NewTime(start.Add(-time.Hour))
 		}}, nil, ""},
 		"its ledger is lost, and a member has never answered": {MakeMember("alpine").Unreachable(time.Minute).NeverHeard(), []func(*plan.Snapshot){lostLedger, asked}, nil,
-			"no answer of it has ever come: kubectl describe mcl alpine says why; where nothing can run there: kubectl delete mcl alpine"},
+			"no answer of alpine has ever come: kubectl describe mcl alpine says why; where nothing can run there: kubectl delete mcl alpine"},
+		"one has never answered, and another is away": {away(), []func(*plan.Snapshot){func(s *plan.Snapshot) {
+			s.Unasked, s.Members = []string{"alpine", "dacite"}, append(s.Members, MakeMember("dacite").Unreachable(time.Minute).NeverHeard().Member)
+		}}, nil, "kubectl annotate --overwrite mcl alpine minifleet.dev/gone=$(date -u +%Y-%m-%dT%H:%M:%SZ); " +
+			"no answer of dacite has ever come: kubectl describe mcl dacite says why; where nothing can run there: kubectl delete mcl dacite"},
 		"not asked since the hub was rebuilt": {away(), []func(*plan.Snapshot){func(s *plan.Snapshot) { s.Unasked = []string{"alpine"} }}, nil, "alpine, which may hold a run"},
 		"not registered since the hub was rebuilt": {MakeMember("alpine"), []func(*plan.Snapshot){func(s *plan.Snapshot) { s.Unasked = []string{"cobalt"} }},
 			nil, "register cobalt again, or take it out of ConfigMap minifleet-fleet"},
