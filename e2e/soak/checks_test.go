@@ -153,7 +153,7 @@ func (s *story) wrote(at int, verb, resource, uid, body string) *story {
 	}{Resource: resource}
 	e.Object = &object
 	e.ResponseObject = fmt.Appendf(nil, `{"metadata":{"uid":%q}}`, uid)
-	s.writes = append(s.writes, write{"alpine", e})
+	s.writes = append(s.writes, write{cluster: "alpine", event: e})
 	return s
 }
 
@@ -165,6 +165,42 @@ func (s *story) asks(agent, cluster, verb, resource, name string) *story {
 	e.UserAgent, e.Object.Name, e.User.Username, e.Response.Code = agent, name, hubUser, 403
 	s.read(cluster, []lab.AuditEvent{e})
 	return s
+}
+
+// notes says that the controller of west has updated the status of MemberCluster basalt, of east, as it is changed to here.
+func (s *story) notes(change func(*v1alpha1.MemberClusterStatus)) *story {
+	s.shards = divided
+	m := &v1alpha1.MemberCluster{TypeMeta: metav1.TypeMeta{Kind: "MemberCluster"}, ObjectMeta: metav1.ObjectMeta{Name: basalt, ResourceVersion: "1"}}
+	m.Status.ClusterUID = "c"
+	for i, agent := range []string{"minifleet/east", "minifleet/west"} {
+		sent, _ := json.Marshal(m) // it can be encoded
+		if i > 0 {
+			change(&m.Status)
+			m.ResourceVersion = "2"
+		}
+		answered, _ := json.Marshal(m)
+		e := s.wrote(i, "update", "memberclusters", "", string(sent)).writes[len(s.writes)-1].event
+		s.writes = s.writes[:len(s.writes)-1]
+		e.UserAgent, e.Object.Name, e.Object.Subresource, e.User.Username, e.Response.Code, e.ResponseObject = agent, basalt, "status", hubUser, 200, answered
+		s.read(hubName, []lab.AuditEvent{e})
+	}
+	return s
+}
+
+// orphaning has something be left of FleetMiniClusters.
+func orphaning(names ...string) func(*v1alpha1.MemberClusterStatus) {
+	return func(s *v1alpha1.MemberClusterStatus) {
+		for _, name := range names {
+			s.Orphans = append(s.Orphans, v1alpha1.Orphan{UID: "u", Name: name})
+		}
+	}
+}
+
+// deletedBy says that somebody has deleted a Job at 3, which was gone at 4.
+func deletedBy(user string) func(*job) {
+	return func(j *job) {
+		j.deleter, j.deleting, j.removed, j.succeeded = user, second(3), second(4), false
+	}
 }
 
 // deleted says that MiniFleet deleted the first Job at 4.
@@ -281,6 +317,20 @@ func TestInvariants(t *testing.T) {
 		"a shard reads another's object":     {newStory().asks("minifleet/east", hubName, "get", "fleetminiclusters", "fox"), ""},
 		"a shard changes another's object":   {newStory().asks("minifleet/east", hubName, "update", "fleetminiclusters", "fox"), "A2"},
 		"a shard changes another's member":   {newStory().asks("minifleet/west", hubName, "patch", "memberclusters", "basalt"), "A2"},
+
+		"a shard notes what is left":      {newStory().notes(orphaning("fox")), ""},
+		"a shard notes what is another's": {newStory().notes(orphaning("fox", "ant")), "A2"},
+		"a shard notes more than that": {newStory().notes(func(s *v1alpha1.MemberClusterStatus) {
+			orphaning("fox")(s)
+			s.ClusterUID = "d"
+		}), "A2"},
+
+		"deleted by a person, and the ledger is lost": {newStory().wanted(1).wanted(2, ledger(v1alpha1.RunRunning)).wanted(5).edited().
+			ran("run-1", "alpine", 2, 0, deletedBy("admin")).ran("run-1", "alpine", 6, 7), ""},
+		"deleted by a person, and the ledger has said so": {newStory().wanted(1).wanted(2, ledger(v1alpha1.RunRunning)).wanted(4, ledger(v1alpha1.RunFailed)).wanted(5).edited().
+			ran("run-1", "alpine", 2, 0, deletedBy("admin")).ran("run-1", "alpine", 6, 7), "D1 D3"},
+		"deleted by MiniFleet, and the ledger is lost": {newStory().wanted(1).wanted(2, ledger(v1alpha1.RunRunning)).wanted(5).edited().
+			ran("run-1", "alpine", 2, 0, deletedBy(hubUser)).ran("run-1", "alpine", 6, 7), "D1 D3"},
 
 		"scripts torn away":          {newStory().wanted(1).belongs("cm").ran("run-1", "alpine", 2, 9).wrote(4, "delete", "configmaps", "cm", "{}"), "U3"},
 		"scripts removed afterwards": {newStory().wanted(1).belongs("cm").ran("run-1", "alpine", 2, 3).wrote(4, "delete", "configmaps", "cm", "{}"), ""},

@@ -42,6 +42,8 @@ type history struct {
 	members map[string][]member     // as they were, by time
 	asked   []write                 // all requests of MiniFleet's, also those that were refused, without what was sent and answered
 	shards  []shard
+	// statuses are those of MemberClusters, by name and resource version.
+	statuses map[string]v1alpha1.MemberClusterStatus
 }
 
 // drain says whether a member was drained from a time on.
@@ -129,6 +131,7 @@ func (v *version) wish() wish {
 type write struct {
 	cluster string
 	event   lab.AuditEvent
+	note    bool // of what a FleetMiniCluster may have left on a member of another shard
 }
 
 func (w write) String() string { return w.cluster + ": " + request(&w.event) }
@@ -161,7 +164,8 @@ func (f *fleet) readHistory() (*history, error) {
 }
 
 func newHistory() *history {
-	return &history{jobs: map[types.UID]*job{}, fleets: map[types.UID]*fmc{}, support: map[types.UID]types.UID{}, drains: map[string][]drain{}, members: map[string][]member{}}
+	return &history{jobs: map[types.UID]*job{}, fleets: map[types.UID]*fmc{}, support: map[types.UID]types.UID{}, drains: map[string][]drain{}, members: map[string][]member{},
+		statuses: map[string]v1alpha1.MemberClusterStatus{}}
 }
 
 // readMember notes whether a member is drained.
@@ -170,6 +174,10 @@ func (h *history) readMember(e *lab.AuditEvent) {
 	if json.Unmarshal(e.ResponseObject, &m) != nil || m.Kind != "MemberCluster" {
 		return // a list, or nothing
 	}
+	if e.User.Username == hubUser {
+		h.asked[len(h.asked)-1].note = h.isNote(e, &m)
+	}
+	h.statuses[m.Name+"/"+m.ResourceVersion] = m.Status
 	why, _ := m.Draining()
 	h.drains[m.Name] = append(h.drains[m.Name], drain{e.Received, why != ""})
 	now := member{at: e.Received, ready: meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionReady), registered: true}
@@ -222,13 +230,13 @@ func (h *history) read(cluster string, events []lab.AuditEvent) {
 		e := &events[i]
 		h.readCut(e)
 		if e.User.Username == hubUser {
-			h.asked = append(h.asked, write{cluster, lab.AuditEvent{Verb: e.Verb, RequestURI: e.RequestURI, UserAgent: e.UserAgent, Received: e.Received, User: e.User, Object: e.Object, Response: e.Response}})
+			h.asked = append(h.asked, write{cluster: cluster, event: lab.AuditEvent{Verb: e.Verb, RequestURI: e.RequestURI, UserAgent: e.UserAgent, Received: e.Received, User: e.User, Object: e.Object, Response: e.Response}})
 		}
 		if e.Object == nil || e.Response.Code >= 300 || e.Object.Subresource == "token" {
 			continue
 		}
 		if e.User.Username == hubUser && e.Write() {
-			h.writes = append(h.writes, write{cluster, *e})
+			h.writes = append(h.writes, write{cluster: cluster, event: *e})
 		}
 		switch e.Object.Resource {
 		case "jobs":

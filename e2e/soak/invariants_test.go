@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
+	"github.com/minifleet/minifleet/internal/runs"
 )
 
 // invariants are the promises; each returns what contradicts it.
@@ -101,9 +102,21 @@ func (h *history) neverTwice() []string {
 }
 
 // forgotten says whether nobody can have known of a Job by a time: the ledger was lost, and its member was not
-// registered, by which it was let go of with all that it remembers.
+// registered, by which it was let go of with all that it remembers, or a person has deleted the Job before that.
 func (h *history) forgotten(f *fmc, j *job, at time.Time) bool {
-	return f.lost && h.unregistered(j.member, j.created, at)
+	return f.lost && (h.unregistered(j.member, j.created, at) || f.deletedUnseen(j, at))
+}
+
+// deletedUnseen says whether a person had a Job be deleted, and the ledger was lost before it said that its run is over: nothing is
+// left to know it by, which decision 18 has as a limit.
+func (f *fmc) deletedUnseen(j *job, at time.Time) bool {
+	if j.deleter == "" || j.deleter == hubUser || !before(j.deleting, at) {
+		return false
+	}
+	return slices.ContainsFunc(f.versions, func(v version) bool {
+		return v.edited && v.at.After(j.deleting) && !v.at.After(at) && runs.Ledger(v.object.Status.Runs).Find(j.run) == nil &&
+			!f.ledgerSaid(j.run, v.at, func(r *v1alpha1.Run) bool { return r.State.Ended() })
+	})
 }
 
 // remembered are those of some Jobs of one FleetMiniCluster, oldest first, that could be known when the latest was made.

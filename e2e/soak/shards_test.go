@@ -1,12 +1,16 @@
 package soak
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/clusters"
+	"github.com/minifleet/minifleet/hack/lab"
 )
 
 // shard is what one controller has: members, of which the first is in the red zone, and FleetMiniClusters.
@@ -155,10 +159,30 @@ func (h *history) asksItsOwn() []string {
 	return h.strays(func(w write) (string, bool) { return keyOf(h.shards, w.cluster) })
 }
 
+// isNote says whether a controller has noted in the status of a MemberCluster what of its own may have been left there, and has
+// changed nothing else: that is how one shard has another remove it.
+func (h *history) isNote(e *lab.AuditEvent, now *v1alpha1.MemberCluster) bool {
+	var sent v1alpha1.MemberCluster
+	if e.Verb != "update" || e.Object.Subresource != "status" || json.Unmarshal(e.RequestObject, &sent) != nil {
+		return false
+	}
+	was, known := h.statuses[now.Name+"/"+sent.ResourceVersion]
+	if !known || len(now.Status.Orphans) <= len(was.Orphans) || !equality.Semantic.DeepEqual(was.Orphans, now.Status.Orphans[:len(was.Orphans)]) {
+		return false
+	}
+	for _, o := range now.Status.Orphans[len(was.Orphans):] {
+		if key, ok := keyOf(h.shards, o.Name); !ok || e.UserAgent != clusters.UserAgent(key) {
+			return false
+		}
+	}
+	was.Orphans = now.Status.Orphans
+	return equality.Semantic.DeepEqual(was, now.Status)
+}
+
 // changesItsOwn goes by the same name. Leases are left out: those who renew them bear the name of the library that does.
 func (h *history) changesItsOwn() []string {
 	return h.strays(func(w write) (string, bool) {
-		if w.cluster != hubName || !w.event.Write() || w.event.Object == nil {
+		if w.cluster != hubName || !w.event.Write() || w.event.Object == nil || w.note {
 			return "", false
 		}
 		divided := slices.Contains([]string{"fleetminiclusters", "memberclusters"}, w.event.Object.Resource)
