@@ -77,8 +77,9 @@ type job struct {
 	finished, deleting, removed time.Time // zero: not, as far as is known
 	released                    bool      // pods of it could be made
 	succeeded                   bool
-	stays                       bool   // it is still there in the end
-	deleter                     string // who has asked first for its deletion; empty: nobody, as far as is known
+	leadSucceeded               time.Time // when its first pod is known to have; zero: not, as far as is known
+	stays                       bool      // it is still there in the end
+	deleter                     string    // who has asked first for its deletion; empty: nobody, as far as is known
 	pods                        []readiness
 	requests                    []string
 }
@@ -241,12 +242,27 @@ func (h *history) read(cluster string, events []lab.AuditEvent) {
 		switch e.Object.Resource {
 		case "jobs":
 			h.readJob(cluster, e)
+		case "pods":
+			h.readPod(e)
 		case "configmaps", "secrets", "services":
 			h.readSupport(cluster, e)
 		case "fleetminiclusters":
 			h.readFleet(e)
 		case "memberclusters":
 			h.readMember(e)
+		}
+	}
+}
+
+// readPod notes when the first pod of a Job has succeeded, which may be after the Job was deleted: its lead ends a run.
+func (h *history) readPod(e *lab.AuditEvent) {
+	var p corev1.Pod
+	if json.Unmarshal(e.ResponseObject, &p) != nil || p.Status.Phase != corev1.PodSucceeded || p.Annotations[batchv1.JobCompletionIndexAnnotation] != "0" {
+		return
+	}
+	for _, owner := range p.OwnerReferences {
+		if j := h.jobs[owner.UID]; j != nil && j.leadSucceeded.IsZero() {
+			j.leadSucceeded = e.Received
 		}
 	}
 }

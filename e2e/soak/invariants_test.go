@@ -504,7 +504,7 @@ func (h *history) overWhenOver() []string {
 					left := v.object.DeletionTimestamp != nil && h.mayDeclare(j.member, v.at)
 					live := !j.over(v.at) && seen && !left && !h.givenUp(f, j, v.at)
 					there := before(j.finished, v.at) && !before(j.removed, v.at) && j.seen.After(v.at)
-					wrong := !f.justEdited(r.ID, v.at) && (r.State == v1alpha1.RunSucceeded && !j.succeeded || r.State == v1alpha1.RunFailed && j.succeeded && there)
+					wrong := !f.justEdited(r.ID, v.at) && (r.State == v1alpha1.RunSucceeded && !j.succeeded && !before(j.leadSucceeded, v.at) || r.State == v1alpha1.RunFailed && j.succeeded && there)
 					if live || wrong {
 						out = append(out, fmt.Sprintf("%s: run %s is called %s at %s: %s\n%s", f.name, r.ID, r.State, v.at.UTC().Format("15:04:05.000000"), j, f.story()))
 					}
