@@ -43,6 +43,11 @@ func (m *Member) Owned(ctx context.Context, key types.NamespacedName, origin fle
 	return out, nil
 }
 
+// Holds says whether the cache holds an object of this kind and name that is an origin's. What is read is put into obj.
+func (m *Member) Holds(ctx context.Context, key types.NamespacedName, obj client.Object, origin fleet.Origin) bool {
+	return m.GetClient().Get(ctx, key, obj) == nil && origin.Owns(obj)
+}
+
 // SecretContent is what the annotation SecretContentAnnotation of a Secret says as long as nobody has edited its data.
 func SecretContent(s *corev1.Secret) string { return contentDigest(s.Data) }
 

@@ -26,9 +26,9 @@ const (
 	maxRecord = 256 << 10
 )
 
-// Record is what a member has on record of the runs of a FleetMiniCluster that have ended there.
+// Record is what a member has on record of the runs of a FleetMiniCluster there.
 type Record struct {
-	// Ended are the runs, oldest first.
+	// Ended are the runs that have ended, or whose Job somebody else was deleting, oldest first.
 	Ended []v1alpha1.EndedRun
 	// version is what the cache has; empty if there is no record.
 	version string
@@ -103,7 +103,7 @@ func parseEnded(text string) []v1alpha1.EndedRun {
 		return nil
 	}
 	for _, e := range all {
-		if fleet.IsRunID(e.ID) && e.State.Ended() && len(e.Digest) <= 64 && len(e.RerunAt) <= 253 && len(e.Revision) <= 253 && e.Attempt >= 0 && slices.Contains(recordedStops, e.Stop) {
+		if fleet.IsRunID(e.ID) && (e.State.Ended() || e.BeingDeleted() && e.CompletionTime != nil) && len(e.Digest) <= 64 && len(e.RerunAt) <= 253 && len(e.Revision) <= 253 && e.Attempt >= 0 && slices.Contains(recordedStops, e.Stop) {
 			out = append(out, e)
 		}
 	}

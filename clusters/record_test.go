@@ -37,6 +37,8 @@ func TestParseEnded(t *testing.T) {
 		"no id":           {`[{"digest":"1","state":"Succeeded"}]`, 0},
 		"a hostile id":    {`[{"id":"../../etc","digest":"1","state":"Succeeded"}]`, 0},
 		"not ended":       {`[{"id":"0123456789","digest":"1","state":"Running"}]`, 0},
+		"being deleted":   {`[{"id":"0123456789","digest":"1","state":"Running","stop":"Deleted","completionTime":"2026-01-01T00:00:00Z"}]`, 1},
+		"at no time":      {`[{"id":"0123456789","digest":"1","state":"Running","stop":"Deleted"}]`, 0},
 		"no such state":   {`[{"id":"0123456789","digest":"1","state":"Won"}]`, 0},
 		"a long digest":   {`[{"id":"0123456789","digest":"` + strings.Repeat("1", 65) + `","state":"Succeeded"}]`, 0},
 		"a long revision": {`[{"id":"0123456789","digest":"1","state":"Succeeded","revision":"` + strings.Repeat("1", 254) + `"}]`, 0},

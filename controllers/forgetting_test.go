@@ -6,6 +6,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -84,6 +85,29 @@ func (w *world) bringBack(ctx context.Context, old *v1alpha1.FleetMiniCluster, c
 	Expect(hub.Create(ctx, f)).To(Succeed())
 }
 
+// onRecord is what a member has on record of a FleetMiniCluster; empty for nothing.
+func (w *world) onRecord(ctx context.Context, cluster, name string) string {
+	GinkgoHelper()
+	var list corev1.ConfigMapList
+	Expect(admins[cluster].List(ctx, &list, client.InNamespace(w.name), client.MatchingLabels{v1alpha1.LabelOwner: name}, client.HasLabels{v1alpha1.LabelRecord})).To(Succeed())
+	for i := range list.Items {
+		return list.Items[i].Data["runs"]
+	}
+	return ""
+}
+
+// succeedPod ends the one pod on alpine of a Job that is not there any more: the lab ends those of Jobs only.
+func (w *world) succeedPod(ctx context.Context, name string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		var pods corev1.PodList
+		g.Expect(admins["alpine"].List(ctx, &pods, client.InNamespace(w.name), client.MatchingLabels{v1alpha1.LabelOwner: name})).To(Succeed())
+		g.Expect(pods.Items).To(HaveLen(1))
+		pods.Items[0].Status.Phase = corev1.PodSucceeded
+		g.Expect(admins["alpine"].Status().Update(ctx, &pods.Items[0])).To(Succeed())
+	}).Should(Succeed())
+}
+
 const (
 	runs   = "True Synced Synced Progressing 1/1"
 	ended1 = "True Succeeded Synced Healthy 1/1"
@@ -129,6 +153,47 @@ var _ = Describe("A ledger that is lost while MiniFleet is down", func() {
 		var left corev1.ConfigMapList
 		Expect(admins["alpine"].List(ctx, &left, client.InNamespace(w.name), client.HasLabels{v1alpha1.LabelOwner})).To(Succeed())
 		Expect(left.Items).To(BeEmpty())
+	})
+
+	It("is known to have had a Job that somebody was deleting", func(ctx SpecContext) {
+		const hold = "minifleet.dev/test"
+		w := newWorld(ctx)
+		w.behindProxy(ctx)
+		policies := map[string]metav1.DeletionPropagation{"ended": metav1.DeletePropagationForeground, "goes-on": metav1.DeletePropagationOrphan}
+		for name := range policies {
+			w.onOne(ctx, name, held, onA, func(f *v1alpha1.FleetMiniCluster) { f.Spec.Retries = 3 })
+		}
+		for name, policy := range policies {
+			Eventually(w.line).WithArguments(ctx, name).Should(Equal(runs))
+			w.podsRun(ctx, name, "1/1")
+			Eventually(func() error {
+				j := job(ctx, "alpine", w.name, name)
+				j.Finalizers = append(j.Finalizers, hold)
+				return admins["alpine"].Update(ctx, j)
+			}).Should(Succeed())
+			Expect(admins["alpine"].Delete(ctx, job(ctx, "alpine", w.name, name), client.PropagationPolicy(policy))).To(Succeed())
+		}
+		for name := range policies {
+			Eventually(w.onRecord).WithArguments(ctx, "alpine", name).Should(ContainSubstring(`"state":"Running","stop":"Deleted"`))
+			Eventually(func() []string { return job(ctx, "alpine", w.name, name).Finalizers }).Should(Equal([]string{hold}))
+		}
+		Expect(minifleet.Kill()).To(Succeed())
+		for name := range policies {
+			j := job(ctx, "alpine", w.name, name)
+			j.Finalizers = nil
+			Expect(admins["alpine"].Update(ctx, j)).To(Succeed())
+			w.change(ctx, name, onAny)
+			w.changeStatus(ctx, name, emptied)
+		}
+		startMinifleet(labs.Cluster("hub").Kubeconfig())
+		Eventually(w.runsOf).WithArguments(ctx, "ended").Should(Equal([]string{"a Failed Deleted"}))
+		Eventually(w.line).WithArguments(ctx, "goes-on").Should(Equal("False Deleting OutOfSync Progressing 0/1"))
+		w.succeedPod(ctx, "goes-on")
+		Eventually(w.line).WithArguments(ctx, "goes-on").Should(Equal(ended1))
+		for name, state := range map[string]string{"ended": "Failed", "goes-on": "Succeeded"} {
+			Eventually(w.onRecord).WithArguments(ctx, "alpine", name).Should(And(ContainSubstring(`"state":"`+state), Not(ContainSubstring("Running"))))
+		}
+		Expect(w.made()).To(Equal(2))
 	})
 
 	It("is waited for while a member cannot be asked, which is said", func(ctx SpecContext) {
@@ -208,6 +273,28 @@ var _ = Describe("A FleetMiniCluster that is created anew", func() {
 			}
 			return ""
 		}).Should(Equal(string(w.get(ctx, "same").UID)))
+	})
+
+	It("has removed what a predecessor without a Job has left", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.behindProxy(ctx)
+		Expect(admins["alpine"].Create(ctx, w.onMember())).To(Succeed())
+		theirs := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "taken"}, Spec: batchv1.JobSpec{Suspend: ptr.To(true)}}
+		theirs.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "theirs", Image: "example.org/theirs"}}}
+		Expect(admins["alpine"].Create(ctx, theirs)).To(Succeed())
+		w.onOne(ctx, "taken", held, onA)
+		Eventually(w.line).WithArguments(ctx, "taken").Should(HavePrefix("False NameConflict"))
+		left := func() int {
+			var list corev1.ConfigMapList
+			Expect(admins["alpine"].List(ctx, &list, client.InNamespace(w.name), client.MatchingLabels{v1alpha1.LabelOwner: "taken"})).To(Succeed())
+			return len(list.Items)
+		}
+		Expect(left()).To(Equal(1))
+		w.recreate(ctx, "taken", func(f *v1alpha1.FleetMiniCluster) { f.Spec.Placement.ClusterSelector.MatchLabels["member"] = "b" })
+		Eventually(w.line).WithArguments(ctx, "taken").Should(Equal(runs))
+		Expect(hub.Delete(ctx, w.get(ctx, "taken"))).To(Succeed())
+		Eventually(w.exists).WithArguments(ctx, "taken").Should(BeFalse())
+		Expect(left()).To(BeZero())
 	})
 
 	It("waits for a member that is connected late, where that happened while MiniFleet was down", func(ctx SpecContext) {
@@ -365,13 +452,7 @@ var _ = Describe("A Job that somebody deletes and whose pods stay", func() {
 		w.podsRun(ctx, "orphaned", "1/1")
 		Expect(admins["alpine"].Delete(ctx, job(ctx, "alpine", w.name, "orphaned"), client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
 		Eventually(w.line).WithArguments(ctx, "orphaned").Should(Equal("False Deleting OutOfSync Progressing 0/1"))
-		Eventually(func(g Gomega) {
-			var pods corev1.PodList
-			g.Expect(admins["alpine"].List(ctx, &pods, client.InNamespace(w.name), client.MatchingLabels{v1alpha1.LabelOwner: "orphaned"})).To(Succeed())
-			g.Expect(pods.Items).To(HaveLen(1))
-			pods.Items[0].Status.Phase = corev1.PodSucceeded // the lab ends those of Jobs only
-			g.Expect(admins["alpine"].Status().Update(ctx, &pods.Items[0])).To(Succeed())
-		}).Should(Succeed())
+		w.succeedPod(ctx, "orphaned")
 		Eventually(w.line).WithArguments(ctx, "orphaned").Should(Equal(ended1))
 		Expect(jobsMade("alpine", w.name)).To(Equal(1))
 	})

@@ -280,17 +280,21 @@ type EndedRun struct {
 	RerunAt string `json:"rerunAt,omitempty"`
 	// +optional
 	Revision string `json:"revision,omitempty"`
-	// State that the run has ended in.
+	// State that the run has ended in. Members have runs on record as well that are Running, with the stop Deleted: somebody
+	// else is deleting the Job.
 	State RunState `json:"state"`
 	// Stop and Attempt are those of the run: what they say about retries holds for one that is remembered as well.
 	// +optional
 	Stop StopReason `json:"stop,omitempty"`
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
-	// CompletionTime is when it ended.
+	// CompletionTime is when it ended, or when its Job was first seen to be deleted.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 }
+
+// BeingDeleted says whether a run was live when it was put on record, for somebody else was deleting its Job.
+func (e *EndedRun) BeingDeleted() bool { return e.State == RunRunning && e.Stop == StopDeleted }
 
 // MaxEndedRuns is how many runs are remembered beside the ledger, on the hub and on each member.
 const MaxEndedRuns = 50

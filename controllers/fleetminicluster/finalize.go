@@ -9,8 +9,10 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -20,6 +22,7 @@ import (
 	"github.com/minifleet/minifleet/controllers/internal/condition"
 	"github.com/minifleet/minifleet/controllers/internal/retry"
 	"github.com/minifleet/minifleet/internal/plan"
+	"github.com/minifleet/minifleet/internal/render"
 	"github.com/minifleet/minifleet/internal/rollup"
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
@@ -105,7 +108,7 @@ func (r *Reconciler) cleanMembers(ctx context.Context, fmc *v1alpha1.FleetMiniCl
 }
 
 // toClean are the members that have something of a FleetMiniCluster or may have: those that the status knows of, those
-// whose caches show a Job or a record of it, those that this hub has not asked since it was rebuilt or restored, and all of
+// whose caches show something of it, those that this hub has not asked since it was rebuilt or restored, and all of
 // them where the status has lost what it knew.
 func (r *Reconciler) toClean(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) ([]string, error) {
 	names := append(plan.MayHold(fmc), fmc.Status.Unasked...)
@@ -134,10 +137,15 @@ func (r *Reconciler) toClean(ctx context.Context, fmc *v1alpha1.FleetMiniCluster
 	return slices.Compact(names), nil
 }
 
-// leftOn says whether the cache of a member shows a Job or a record of a FleetMiniCluster.
+// leftOn says whether the cache of a member shows a Job or a record of a FleetMiniCluster, or what is made before a Job: one
+// that had the name before may have come no further.
 func (r *Reconciler) leftOn(ctx context.Context, m *clusters.Member, fmc *v1alpha1.FleetMiniCluster) bool {
-	key := r.keyOn(ctx, m, fmc)
-	return r.holds(ctx, m, key, fmc) != nil || m.HasRecord(ctx, key, r.origin(fmc))
+	key, origin := r.keyOn(ctx, m, fmc), r.origin(fmc)
+	named := func(name string) types.NamespacedName {
+		return types.NamespacedName{Namespace: key.Namespace, Name: name}
+	}
+	return r.holds(ctx, m, key, fmc) != nil || m.HasRecord(ctx, key, origin) || key.Namespace != "" &&
+		(m.Holds(ctx, named(render.SecretName(key.Name)), &corev1.Secret{}, origin) || m.Holds(ctx, named(render.ConfigMapName(key.Name)), &corev1.ConfigMap{}, origin))
 }
 
 // cleanMember deletes on one member; the result is nil once nothing is left there.

@@ -14,12 +14,12 @@ import (
 	"github.com/minifleet/minifleet/internal/sanitize"
 )
 
-// putOnRecord has a member remember how the latest run there has ended, which a hub that has lost its ledger can read
-// when the Job is gone. It is a request for each run. What keeps a record from being written keeps nothing else from
-// being done.
+// putOnRecord has a member remember how the latest run there has ended, or that somebody is deleting its Job, which a hub
+// that has lost its ledger can read when the Job is gone. It is a request for each run. What keeps a record from being
+// written keeps nothing else from being done.
 func (c *reconciliation) putOnRecord(ctx context.Context, t *plan.Target) error {
-	last := c.round.Ledger.Last(t.Name)
-	if !runs.BelongsOnRecord(last) || c.recorded.has(c.key(), t.Name, last) {
+	last := c.round.ForRecord(c.snapshot, t)
+	if last == nil || c.recorded.has(c.key(), t.Name, last) {
 		return nil
 	}
 	m, origin, key := c.members[t.Name], c.origin(c.snapshot.Object), c.keyOn(ctx, c.members[t.Name], c.snapshot.Object)
@@ -28,7 +28,7 @@ func (c *reconciliation) putOnRecord(ctx context.Context, t *plan.Target) error 
 		return ignoreAnswer(err)
 	}
 	if !runs.OnRecord(record.Ended, last) {
-		record.Ended = runs.Record(record.Ended, c.snapshot.Object.Status.Succeeded, c.round.Ledger, t.Name)
+		record.Ended = runs.Record(record.Ended, c.snapshot.Object.Status.Succeeded, c.round.Ledger, last)
 		if err := m.WriteRecord(ctx, key, origin, record); err != nil {
 			return c.notRecorded(t, last, err)
 		}
@@ -43,8 +43,12 @@ func (c *reconciliation) notRecorded(t *plan.Target, run *v1alpha1.Run, err erro
 		return failed
 	}
 	c.recorded.add(c.key(), t.Name, run) // it is tried again with the next run, and after a restart
+	what := fmt.Sprintf("run %s is %s", run.ID, run.State)
+	if !run.State.Ended() {
+		what = fmt.Sprintf("somebody deletes the Job of run %s", run.ID)
+	}
 	c.send(plan.Event{Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonNotRecorded, Action: "Record", Member: t.Name, Run: run.ID, Message: fmt.Sprintf(
-		"%s: that run %s is %s could not be put on record there, so that a hub that is rebuilt may not know it: %s", t.Name, run.ID, run.State, sanitize.Text(err.Error(), sanitize.MaxNote))})
+		"%s: that %s could not be put on record there, so that a hub that is rebuilt may not know it: %s", t.Name, what, sanitize.Text(err.Error(), sanitize.MaxNote))})
 	return nil
 }
 

@@ -333,6 +333,10 @@ func TestInvariants(t *testing.T) {
 			ran("run-1", "alpine", 2, 0, deletedBy("admin")).ran("run-1", "alpine", 6, 7), ""},
 		"deleted by a person, and the ledger has said so": {newStory().wanted(1).wanted(2, ledger(v1alpha1.RunRunning)).wanted(4, ledger(v1alpha1.RunFailed)).wanted(5).edited().
 			ran("run-1", "alpine", 2, 0, deletedBy("admin")).ran("run-1", "alpine", 6, 7), "D1 D3"},
+		"deleted by a person, and on record": {newStory().wanted(1).wanted(2, ledger(v1alpha1.RunRunning)).wanted(5).edited().
+			ran("run-1", "alpine", 2, 0, deletedBy("admin"), func(j *job) { j.recorded = second(4) }).ran("run-1", "alpine", 6, 7), "D1 D3"},
+		"deleted by a person, and on record too late": {newStory().wanted(1).wanted(2, ledger(v1alpha1.RunRunning)).wanted(5).edited().
+			ran("run-1", "alpine", 2, 0, deletedBy("admin"), func(j *job) { j.recorded = second(6) }).ran("run-1", "alpine", 6, 7), ""},
 		"deleted by MiniFleet, and the ledger is lost": {newStory().wanted(1).wanted(2, ledger(v1alpha1.RunRunning)).wanted(5).edited().
 			ran("run-1", "alpine", 2, 0, deletedBy(hubUser)).ran("run-1", "alpine", 6, 7), "D1 D3"},
 

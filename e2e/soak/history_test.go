@@ -80,6 +80,7 @@ type job struct {
 	leadSucceeded               time.Time // when its first pod is known to have; zero: not, as far as is known
 	stays                       bool      // it is still there in the end
 	deleter                     string    // who has asked first for its deletion; empty: nobody, as far as is known
+	recorded                    time.Time // since when its member has its run on record; zero: not, as far as is known
 	pods                        []readiness
 	requests                    []string
 }
@@ -390,9 +391,23 @@ func (h *history) readSupport(cluster string, e *lab.AuditEvent) {
 		return
 	}
 	if cluster != hubName {
+		h.readRecord(cluster, e.Received, obj.Data["runs"])
 		h.support[obj.Metadata.UID] = types.UID(obj.Metadata.Annotations[v1alpha1.AnnotationOwnerUID])
 	} else if cert, err := base64.StdEncoding.DecodeString(obj.Data["curve.cert"]); err == nil && len(cert) > 0 && !slices.Contains(h.certs, string(cert)) {
 		h.certs = append(h.certs, string(cert))
+	}
+}
+
+// readRecord notes which Jobs' runs a member has on record.
+func (h *history) readRecord(cluster string, at time.Time, text string) {
+	var ended []v1alpha1.EndedRun
+	if json.Unmarshal([]byte(text), &ended) != nil {
+		return
+	}
+	for _, j := range h.jobs {
+		if j.member == cluster && runs.FindEnded(ended, j.run) != nil {
+			j.recorded = first(j.recorded, at)
+		}
 	}
 }
 

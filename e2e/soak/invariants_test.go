@@ -107,15 +107,15 @@ func (h *history) forgotten(f *fmc, j *job, at time.Time) bool {
 	return f.lost && (h.unregistered(j.member, j.created, at) || f.deletedUnseen(j, at))
 }
 
-// deletedUnseen says whether a person had a Job be deleted, and the ledger was lost before it said that its run is over: nothing is
-// left to know it by, which decision 18 has as a limit.
+// deletedUnseen says whether a person had a Job be deleted, and the ledger was lost before it said that its run is over and before
+// its member had that on record: nothing is left to know it by, which decision 18 has as a limit.
 func (f *fmc) deletedUnseen(j *job, at time.Time) bool {
 	if j.deleter == "" || j.deleter == hubUser || !before(j.deleting, at) {
 		return false
 	}
 	return slices.ContainsFunc(f.versions, func(v version) bool {
 		return v.edited && v.at.After(j.deleting) && !v.at.After(at) && runs.Ledger(v.object.Status.Runs).Find(j.run) == nil &&
-			!f.ledgerSaid(j.run, v.at, func(r *v1alpha1.Run) bool { return r.State.Ended() })
+			!before(j.recorded, v.at) && !f.ledgerSaid(j.run, v.at, func(r *v1alpha1.Run) bool { return r.State.Ended() })
 	})
 }
 

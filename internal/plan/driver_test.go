@@ -503,11 +503,11 @@ func (r *reconciliation) rendered(t *plan.Target, run *v1alpha1.Run) (*modelJob,
 	}}, nil
 }
 
-// putOnRecord has a member remember how the latest run there has ended.
+// putOnRecord has a member remember how the latest run there has ended, or that somebody is deleting its Job.
 func (r *reconciliation) putOnRecord(t *plan.Target) {
 	m, object := r.w.member(t.Name), r.object().Name
-	if runs.BelongsOnRecord(r.round.Ledger.Last(t.Name)) {
-		m.record[object] = runs.Record(m.record[object], r.snapshot.Object.Status.Succeeded, r.round.Ledger, t.Name)
+	if run := r.round.ForRecord(r.snapshot, t); run != nil && !runs.OnRecord(m.record[object], run) {
+		m.record[object] = runs.Record(m.record[object], r.snapshot.Object.Status.Succeeded, r.round.Ledger, run)
 	}
 }
 

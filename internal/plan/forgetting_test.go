@@ -111,6 +111,25 @@ func after(from func() *world, events ...func(*world)) func() *world {
 	}
 }
 
+// deleting has somebody delete a Job, which is there until its pods have gone.
+func deleting(w *world) {
+	w.member("alpine").change("run", func(j *modelJob) { j.Deleting = true })
+}
+
+// seen is a world in which something has happened to a live Job that the hub has seen, which was started anew since.
+func seen(event func(*world), from func() *world) func() *world {
+	return func() *world {
+		w := begun(from)()
+		event(w)
+		w.reconcile(0, undisturbed)
+		w.hub = nil
+		return w
+	}
+}
+
+// destroyedJobs is a member whose Jobs have gone while it was away.
+func destroyedJobs(_ *world, m *modelMember) { m.set("run", nil) }
+
 func noToken(f *v1alpha1.FleetMiniCluster) { delete(f.Annotations, v1alpha1.AnnotationRerunAt) }
 
 // executions is how often something was executed, by digest.
@@ -207,6 +226,11 @@ var forgetting = map[string]*story{
 		w.member("alpine").stray = map[string]string{}
 		return w
 	}), calm: true, events: []func(*world){forgotten}, end: stays(v1alpha1.RunFailed)},
+	"the ledger is lost while somebody deletes the Job":               {world: seen(deleting, one(retried(2))()), events: []func(*world){forgotten}, end: atMostOnce},
+	"the ledger is lost while somebody deletes the Job, and a change": {world: seen(deleting, one()()), calm: true, events: []func(*world){all(forgotten, edited(changed))}, end: onceEach},
+	"the ledger is lost while the pods of a deleted Job go on":        {world: seen(meddled, one(retried(2))()), events: []func(*world){forgotten}, end: atMostOnce},
+	"somebody deletes the Job of a run that is lost": {world: seen(deleting, one(failsOver)()), events: []func(*world){
+		on("alpine", lost), later, all(on("alpine", destroyedJobs, back), forgotten)}, end: atMostOnce},
 	"said to have failed, and retried later": {world: after(one(ttl(60))(), later, says(v1alpha1.RunFailed)), calm: true,
 		events: []func(*world){edited(retried(1))}, end: onceEach},
 	"said to have failed, after the end":           {world: after(one(ttl(60))(), later, says(v1alpha1.RunFailed)), calm: true, end: stays(v1alpha1.RunSucceeded)},

@@ -11,7 +11,7 @@ import (
 	"github.com/minifleet/minifleet/internal/runs"
 )
 
-// Record is what a member has on record of runs that have ended there, oldest first.
+// Record is what a member has on record of runs that have ended there, or whose Job was being deleted, oldest first.
 type Record struct{ Ended []v1alpha1.EndedRun }
 
 // catchUp brings the ledger up to what members know and it does not: it may have been lost, restored from a backup that
@@ -186,8 +186,12 @@ func (d *Decision) restore(s *Snapshot, m *Member, e *v1alpha1.EndedRun, latest 
 		run.ClusterUID, run.Namespace, run.RestoredTime = m.Connection.UID, m.Connection.Namespace, timeOf(s)
 		run.Message = "as its member has on record"
 		d.Ledger = d.Ledger.Insert(run, limits(s.Object))
+		what := "is " + lower(run.State)
+		if e.BeingDeleted() {
+			what = "had its Job deleted"
+		}
 		d.Events = append(d.Events, Event{normal, v1alpha1.ReasonRunRestored, "Restore", member, run.ID, fmt.Sprintf(
-			"%s: run %s, which the ledger did not know, is %s there", member, run.ID, lower(run.State))})
+			"%s: run %s, which the ledger did not know, %s there", member, run.ID, what)})
 	default:
 		return e.State == v1alpha1.RunSucceeded && runs.FindEnded(d.Succeeded, e.ID) == nil
 	}

@@ -52,6 +52,16 @@ func (r *Round) CleansUp(s *Snapshot, d *Decision, t *Target) bool {
 	return is
 }
 
+// ForRecord is what the member is to have on record of its latest run, nil if nothing.
+func (r *Round) ForRecord(s *Snapshot, t *Target) *v1alpha1.Run {
+	var job *runs.Job
+	var pod string
+	if t.Observed != nil {
+		job, pod = t.Observed.Job, t.Observed.Pod
+	}
+	return runs.ForRecord(r.Ledger.Last(t.Name), job, pod, timeOf(s))
+}
+
 // Unready says whether the pods of a live run are not all ready, though nobody keeps them from it.
 func (r *Round) Unready(t *Target) bool {
 	last := r.Ledger.Last(t.Name)

@@ -18,9 +18,10 @@ const (
 	hostlistFile  = "hostlist"
 )
 
-func (m *miniCluster) configMapName() string {
-	return m.name + "-entrypoint"
-}
+// ConfigMapName is the name of a MiniCluster's ConfigMap.
+func ConfigMapName(miniCluster string) string { return miniCluster + "-entrypoint" }
+
+func (m *miniCluster) configMapName() string { return ConfigMapName(m.name) }
 
 // configMap holds what the pods run. No key is in it.
 func (m *miniCluster) configMap() (*corev1.ConfigMap, error) {

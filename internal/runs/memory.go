@@ -3,6 +3,8 @@ package runs
 import (
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/minifleet/minifleet/api/v1alpha1"
 )
 
@@ -33,15 +35,35 @@ func withEnded(memory []v1alpha1.EndedRun, e v1alpha1.EndedRun) []v1alpha1.Ended
 	return append(memory, e)
 }
 
-// BelongsOnRecord says whether a run has ended and is not to run anew.
-func BelongsOnRecord(r *v1alpha1.Run) bool {
-	return r != nil && r.State.Ended() && r.State != v1alpha1.RunReplaced
+// ForRecord is what a member is to have on record of its latest run: how it has ended or, of a live one, that somebody
+// else is deleting its Job, or has, and a pod is left. MiniFleet deletes a Job only once the ledger says that its run is to
+// stop. It is nil where there is nothing to tell.
+func ForRecord(last *v1alpha1.Run, j *Job, pod string, now *metav1.Time) *v1alpha1.Run {
+	switch {
+	case last == nil || last.State.Ended():
+		return last
+	case last.State == v1alpha1.RunStopping:
+		return nil
+	case j == nil && (pod == "" || last.JobUID == ""):
+		return nil
+	case j != nil && (j.RunID != last.ID || !j.Deleting || j.Unreleased || j.Finished):
+		return nil
+	}
+	run := *last
+	run.State, run.Stop, run.CompletionTime = v1alpha1.RunRunning, v1alpha1.StopDeleted, now
+	return &run
 }
 
-// Record is what a member is to have on record of the runs that have ended there: what it has, what is remembered, and
-// what the ledger holds. Its latest run comes last. That a run has succeeded stays on record, whatever a ledger says by now.
-func Record(has []v1alpha1.EndedRun, memory []v1alpha1.EndedRun, ledger Ledger, member string) []v1alpha1.EndedRun {
-	out := slices.Clone(has)
+// belongsOnRecord says whether a run has ended and is not to run anew.
+func belongsOnRecord(r *v1alpha1.Run) bool {
+	return r.State.Ended() && r.State != v1alpha1.RunReplaced
+}
+
+// Record is what a member is to have on record of runs there: what it has, what is remembered, what the ledger holds, and
+// its latest run as ForRecord has it, which comes last. That a run has succeeded stays on record, whatever a ledger says by
+// now.
+func Record(has []v1alpha1.EndedRun, memory []v1alpha1.EndedRun, ledger Ledger, last *v1alpha1.Run) []v1alpha1.EndedRun {
+	member, out := last.Cluster, slices.DeleteFunc(slices.Clone(has), func(e v1alpha1.EndedRun) bool { return e.BeingDeleted() && e.ID == last.ID })
 	add := func(e v1alpha1.EndedRun) {
 		e.Cluster = "" // the member may have another name one day
 		out = withEnded(out, e)
@@ -52,16 +74,22 @@ func Record(has []v1alpha1.EndedRun, memory []v1alpha1.EndedRun, ledger Ledger, 
 		}
 	}
 	for i := range ledger {
-		if r := &ledger[i]; r.Cluster == member && BelongsOnRecord(r) && !hasSucceeded(out, r) {
+		if r := &ledger[i]; r.Cluster == member && belongsOnRecord(r) && !hasSucceeded(out, r) {
 			add(Ended(r))
 		}
+	}
+	if !last.State.Ended() && !hasSucceeded(out, last) {
+		add(Ended(last))
 	}
 	return out[max(len(out)-v1alpha1.MaxEndedRuns, 0):]
 }
 
-// OnRecord says whether it is on record how a run has ended.
+// OnRecord says whether all is on record that is to be known of a run there, as ForRecord has it.
 func OnRecord(record []v1alpha1.EndedRun, r *v1alpha1.Run) bool {
 	on := FindEnded(record, r.ID)
+	if r.State == v1alpha1.RunReplaced {
+		return on == nil || !on.BeingDeleted()
+	}
 	return on != nil && on.State == r.State || hasSucceeded(record, r)
 }
 
@@ -81,10 +109,15 @@ func FindEnded(memory []v1alpha1.EndedRun, id string) *v1alpha1.EndedRun {
 	return nil
 }
 
-// Line is what is written into the ledger for a run that is remembered.
+// Line is what is written into the ledger for a run that is remembered. One whose Job was being deleted is live: its pods,
+// which may have been left to go on, tell how it ends.
 func Line(e *v1alpha1.EndedRun, member string) v1alpha1.Run {
-	return v1alpha1.Run{
+	run := v1alpha1.Run{
 		ID: e.ID, Cluster: member, Digest: e.Digest, RerunAt: e.RerunAt, Revision: e.Revision, State: e.State,
 		Stop: e.Stop, Attempt: e.Attempt, StartTime: e.CompletionTime, CompletionTime: e.CompletionTime,
 	}
+	if e.BeingDeleted() {
+		run.Stop, run.CompletionTime = "", nil
+	}
+	return run
 }

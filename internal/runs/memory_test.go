@@ -3,8 +3,10 @@ package runs_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
 	"github.com/minifleet/minifleet/internal/runs"
@@ -60,7 +62,7 @@ func TestRememberIsBounded(t *testing.T) {
 	if len(got) != v1alpha1.MaxEndedRuns || got[0] != "5" {
 		t.Errorf("%d, from %s", len(got), got[0])
 	}
-	if got := runs.Record(nil, nil, before, "alpine"); len(got) != v1alpha1.MaxEndedRuns {
+	if got := runs.Record(nil, nil, before, before.Last("alpine")); len(got) != v1alpha1.MaxEndedRuns {
 		t.Errorf("%d on record", len(got))
 	}
 }
@@ -72,23 +74,89 @@ func TestRecord(t *testing.T) {
 	live := onMember("alpine", "3", line("c", v1alpha1.RunRunning))
 	replaced := onMember("alpine", "3", line("d", v1alpha1.RunReplaced))
 	elsewhere := onMember("basalt", "1", line("e", v1alpha1.RunSucceeded))
+	deleted := *runs.ForRecord(&live, job("c", deleting), "", &metav1.Time{})
 	cases := map[string]struct {
 		has, memory []v1alpha1.EndedRun
 		ledger      runs.Ledger
+		last        v1alpha1.Run
 		want        []string
 	}{
-		"nothing":                       {nil, nil, nil, []string{}},
-		"what has ended there":          {nil, nil, runs.Ledger{a, failed, live, replaced, elsewhere}, []string{"a", "b"}},
-		"what it has stays":             {[]v1alpha1.EndedRun{old}, nil, runs.Ledger{a}, []string{"o", "a"}},
-		"what is remembered":            {nil, []v1alpha1.EndedRun{runs.Ended(&a), runs.Ended(&elsewhere)}, nil, []string{"a"}},
-		"no run twice, the latest last": {[]v1alpha1.EndedRun{runs.Ended(&failed), old}, nil, runs.Ledger{failed}, []string{"o", "b"}},
+		"what has ended there":          {nil, nil, runs.Ledger{a, failed, replaced, elsewhere}, replaced, []string{"a", "b"}},
+		"what it has stays":             {[]v1alpha1.EndedRun{old}, nil, runs.Ledger{a}, a, []string{"o", "a"}},
+		"what is remembered":            {nil, []v1alpha1.EndedRun{runs.Ended(&a), runs.Ended(&elsewhere)}, runs.Ledger{failed}, failed, []string{"a", "b"}},
+		"no run twice, the latest last": {[]v1alpha1.EndedRun{runs.Ended(&failed), old}, nil, runs.Ledger{failed}, failed, []string{"o", "b"}},
+		"a Job that is being deleted":   {[]v1alpha1.EndedRun{runs.Ended(&failed)}, nil, runs.Ledger{failed, live}, deleted, []string{"b", "c"}},
+		"its run has ended":             {[]v1alpha1.EndedRun{runs.Ended(&deleted)}, nil, runs.Ledger{ended(v1alpha1.RunFailed)}, ended(v1alpha1.RunFailed), []string{"c"}},
+		"its run was replaced": {[]v1alpha1.EndedRun{runs.Ended(&failed), runs.Ended(&deleted)}, nil, runs.Ledger{ended(v1alpha1.RunReplaced)},
+			ended(v1alpha1.RunReplaced), []string{"b"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, ids(runs.Record(c.has, c.memory, c.ledger, "alpine"))); diff != "" {
+			got := runs.Record(c.has, c.memory, c.ledger, &c.last)
+			if diff := cmp.Diff(c.want, ids(got)); diff != "" || !runs.OnRecord(got, &c.last) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// ended is the line of run c on alpine.
+func ended(state v1alpha1.RunState) v1alpha1.Run {
+	return onMember("alpine", "3", line("c", state))
+}
+
+// What a hub has to know of a run should it lose its ledger.
+func TestForRecord(t *testing.T) {
+	now := &metav1.Time{Time: time.Unix(60, 0)}
+	cases := map[string]struct {
+		state v1alpha1.RunState
+		job   *runs.Job
+		pod   string
+		want  v1alpha1.RunState // empty for nothing
+	}{
+		"it is live":                     {v1alpha1.RunRunning, job("c"), "", ""},
+		"it has no Job, nor a pod":       {v1alpha1.RunRunning, nil, "", ""},
+		"its Job is being deleted":       {v1alpha1.RunRunning, job("c", deleting), "", v1alpha1.RunRunning},
+		"it is not known to run yet":     {v1alpha1.RunStarting, job("c", deleting), "", v1alpha1.RunRunning},
+		"its Job was deleted":            {v1alpha1.RunRunning, nil, "c-0", v1alpha1.RunRunning},
+		"MiniFleet has deleted its Job":  {v1alpha1.RunStopping, nil, "c-0", ""},
+		"its Job has made no pod":        {v1alpha1.RunStarting, job("c", heldBack, deleting), "", ""},
+		"its Job has ended":              {v1alpha1.RunRunning, job("c", succeeded, deleting), "", ""},
+		"MiniFleet deletes its Job":      {v1alpha1.RunStopping, job("c", deleting), "", ""},
+		"another Job is being deleted":   {v1alpha1.RunRunning, job("b", deleting), "", ""},
+		"it has ended":                   {v1alpha1.RunFailed, nil, "", v1alpha1.RunFailed},
+		"it has ended, and is deleted":   {v1alpha1.RunSucceeded, job("c", succeeded, deleting), "", v1alpha1.RunSucceeded},
+		"it was replaced, which is told": {v1alpha1.RunReplaced, nil, "", v1alpha1.RunReplaced},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			last := ended(c.state)
+			last.JobUID = "uid-c"
+			got := runs.ForRecord(&last, c.job, c.pod, now)
+			switch {
+			case got == nil && c.want == "":
+			case got == nil || got.State != c.want || last.State != c.state || last.Stop != "":
+				t.Errorf("got %+v, of %+v", got, last)
+			case got.State == v1alpha1.RunRunning && (got.Stop != v1alpha1.StopDeleted || got.CompletionTime != now || runs.OnRecord(nil, got)):
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+	if got := runs.ForRecord(nil, nil, "", now); got != nil {
+		t.Errorf("nothing has run, and got %+v", got)
+	}
+	begun := ended(v1alpha1.RunStarting)
+	if got := runs.ForRecord(&begun, nil, "c-0", now); got != nil {
+		t.Errorf("it had no Job, and got %+v", got)
+	}
+}
+
+// A run whose Job was being deleted is looked for before it is called over.
+func TestLineOfWhatWasBeingDeleted(t *testing.T) {
+	live := ended(v1alpha1.RunRunning)
+	e := runs.Ended(runs.ForRecord(&live, job("c", deleting), "", &metav1.Time{Time: time.Unix(60, 0)}))
+	if got := runs.Line(&e, "basalt"); got.State != v1alpha1.RunRunning || got.Stop != "" || got.CompletionTime != nil || !got.StartTime.Equal(e.CompletionTime) {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -96,7 +164,7 @@ func TestSuccessStaysOnRecord(t *testing.T) {
 	a := onMember("alpine", "1", line("a", v1alpha1.RunSucceeded))
 	has := []v1alpha1.EndedRun{runs.Ended(&a)}
 	a.State = v1alpha1.RunFailed
-	if got := runs.Record(has, nil, runs.Ledger{a}, "alpine"); !runs.OnRecord(has, &a) || len(got) != 1 || got[0].State != v1alpha1.RunSucceeded {
+	if got := runs.Record(has, nil, runs.Ledger{a}, &a); !runs.OnRecord(has, &a) || len(got) != 1 || got[0].State != v1alpha1.RunSucceeded {
 		t.Errorf("%v", got)
 	}
 }

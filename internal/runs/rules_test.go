@@ -536,6 +536,10 @@ func TestIsCurrent(t *testing.T) {
 func TestNextWithoutJob(t *testing.T) {
 	succeeded, failed := &runs.PodEnd{Succeeded: true}, &runs.PodEnd{}
 	recorded := func(state v1alpha1.RunState) *v1alpha1.EndedRun { return &v1alpha1.EndedRun{ID: "a", State: state} }
+	deleted := recorded(v1alpha1.RunRunning)
+	deleted.Stop = v1alpha1.StopDeleted
+	lost := line("a", v1alpha1.RunRunning)
+	lost.LostTime = &metav1.Time{Time: time.Unix(60, 0)}
 	cases := map[string]struct {
 		in     runs.Input
 		state  v1alpha1.RunState
@@ -547,12 +551,17 @@ func TestNextWithoutJob(t *testing.T) {
 		"its first pod failed":                   {runs.Input{Lead: failed}, v1alpha1.RunFailed, v1alpha1.ReasonRunFailed, ""},
 		"its success is on record":               {runs.Input{Recorded: recorded(v1alpha1.RunSucceeded)}, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded, ""},
 		"its failure is on record":               {runs.Input{Recorded: recorded(v1alpha1.RunFailed)}, v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted, v1alpha1.StopDeleted},
+		"its member was away":                    {runs.Input{Last: lost}, v1alpha1.RunReplaced, v1alpha1.ReasonRunLost, v1alpha1.StopLost},
+		"somebody had its Job deleted before":    {runs.Input{Last: lost, Recorded: deleted}, v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted, v1alpha1.StopDeleted},
 		"a pod may still run":                    {runs.Input{Pod: "a-1", Lead: succeeded}, "", v1alpha1.ReasonDeleting, ""},
 		"its first pod succeeded, and is wanted": {runs.Input{Lead: succeeded, Wanted: runs.Wanted{Digest: "2"}}, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded, ""},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			c.in.Last, c.in.Ended = line("a", v1alpha1.RunRunning), endedIn(nil)
+			if c.in.Last == nil {
+				c.in.Last = line("a", v1alpha1.RunRunning)
+			}
+			c.in.Ended = endedIn(nil)
 			got := runs.Next(c.in)
 			if got.State != c.state || got.Reason != c.reason || got.Stop != c.stop {
 				t.Errorf("got %+v", got)

@@ -279,7 +279,7 @@ func jobVanished(in *Input) (Step, bool) {
 		return over(v1alpha1.StopCancelled, ""), true // also where it was stopped for something else at first
 	case in.Last.State == v1alpha1.RunStopping:
 		return over(in.Last.Stop, in.Last.Message), true
-	case in.Last.LostTime != nil && !in.Wanted.NoFailover:
+	case in.Last.LostTime != nil && !in.Wanted.NoFailover && (in.Recorded == nil || !in.Recorded.BeingDeleted()):
 		return over(v1alpha1.StopLost, "proven gone: its member answers again, and has neither the Job nor a pod of it"), true
 	default:
 		step := finish(v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted,
