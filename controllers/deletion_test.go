@@ -66,6 +66,27 @@ var _ = Describe("The deletion of a FleetMiniCluster", func() {
 		Eventually(w.events).WithArguments(ctx, w.member("away")).Should(ContainElements("Orphaned", "OrphanRemoved"))
 	})
 
+	It("waits for a member that has nothing but the record of a run", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		proxy := w.behindProxy(ctx)
+		w.onOne(ctx, "moved", brief, onA)
+		Eventually(w.line).WithArguments(ctx, "moved").Should(Equal(ended1))
+		w.change(ctx, "moved", func(f *v1alpha1.FleetMiniCluster) {
+			f.Spec.Placement.ClusterSelector.MatchLabels["member"] = "b"
+			f.Spec.MiniCluster.Containers[0].Command = "date"
+		})
+		Eventually(w.on).WithArguments(ctx, "moved", "a").Should(BeEmpty())
+		Expect(proxy.SetMode(lab.Refuse)).To(Succeed())
+		Eventually(func() string { return w.reason(ctx, "a") }).Should(Equal("Unknown Unreachable"))
+		Expect(hub.Delete(ctx, w.get(ctx, "moved"))).To(Succeed())
+		Eventually(w.on).WithArguments(ctx, "moved", "b").Should(BeEmpty())
+		Consistently(w.exists).WithArguments(ctx, "moved").Should(BeTrue())
+		Expect(w.onRecord(ctx, "alpine", "moved")).NotTo(BeEmpty())
+		Expect(proxy.SetMode(lab.Forward)).To(Succeed())
+		Eventually(w.exists).WithArguments(ctx, "moved").Should(BeFalse())
+		Expect(w.onRecord(ctx, "alpine", "moved")).To(BeEmpty())
+	})
+
 	It("does not wait for a member that is no longer registered, and says so", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.register(ctx, "a", labs.Cluster("alpine").Kubeconfig())

@@ -107,11 +107,11 @@ func (r *Reconciler) cleanMembers(ctx context.Context, fmc *v1alpha1.FleetMiniCl
 	return waiting, errors.Join(errs...)
 }
 
-// toClean are the members that have something of a FleetMiniCluster or may have: those that the status knows of, those
-// whose caches show something of it, those that this hub has not asked since it was rebuilt or restored, and all of
-// them where the status has lost what it knew.
+// toClean are the members that have something of a FleetMiniCluster or may have: those that the status knows of, if only by
+// a run that is on record there, those whose caches show something of it, those that this hub has not asked since it was
+// rebuilt or restored, and all of them where the status has lost what it knew.
 func (r *Reconciler) toClean(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) ([]string, error) {
-	names := append(plan.MayHold(fmc), fmc.Status.Unasked...)
+	names := slices.Concat(plan.MayHold(fmc), plan.HaveRecords(fmc), fmc.Status.Unasked)
 	if r.Unasked != nil {
 		names = append(names, r.Unasked()...)
 	}

@@ -101,6 +101,21 @@ func MayHold(f *v1alpha1.FleetMiniCluster) []string {
 	return slices.Compact(names)
 }
 
+// HaveRecords are the members, in no order, that have a run of a FleetMiniCluster on record, as far as its status knows. The
+// record stays when all else is removed from a member.
+func HaveRecords(f *v1alpha1.FleetMiniCluster) []string {
+	var names []string
+	for i := range f.Status.Runs {
+		if runs.BelongsOnRecord(&f.Status.Runs[i]) {
+			names = append(names, f.Status.Runs[i].Cluster)
+		}
+	}
+	for i := range f.Status.Succeeded {
+		names = append(names, f.Status.Succeeded[i].Cluster)
+	}
+	return names
+}
+
 func target(s *Snapshot, d *Decision, ledger runs.Ledger, name string) Target {
 	t := Target{Name: name, Chosen: d.chosen(name), Facts: s.Facts[name]}
 	m := s.Member(name)

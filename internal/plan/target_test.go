@@ -71,6 +71,17 @@ func TestTargets(t *testing.T) {
 	}
 }
 
+// A record stays on a member from which all else was removed.
+func TestHaveRecords(t *testing.T) {
+	f := MakeObject("run").Runs(
+		MakeRun("aa", "alpine", v1alpha1.RunFailed), MakeRun("bb", "basalt", v1alpha1.RunReplaced), MakeRun("cc", "cobalt", v1alpha1.RunRunning),
+	).Obj()
+	f.Status.Succeeded = []v1alpha1.EndedRun{{ID: "dd", Cluster: "dolerite", State: v1alpha1.RunSucceeded}}
+	if diff := cmp.Diff([]string{"alpine", "dolerite"}, plan.HaveRecords(f)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Where a step was carried out in this reconciliation, or a run evicted, nothing more is done before it is placed anew.
 func TestNothingMoreIsDoneInThisReconciliation(t *testing.T) {
 	drained := MakeRun("aa", "alpine", v1alpha1.RunReplaced).Stopped(v1alpha1.StopDrained)

@@ -42,7 +42,7 @@ func ForRecord(last *v1alpha1.Run, j *Job, pod string, now *metav1.Time) *v1alph
 	switch {
 	case last == nil || last.State.Ended():
 		return last
-	case last.State == v1alpha1.RunStopping:
+	case last.State == v1alpha1.RunStopping, last.LostTime != nil: // that one may be made up for elsewhere
 		return nil
 	case j == nil && (pod == "" || last.JobUID == ""):
 		return nil
@@ -54,8 +54,8 @@ func ForRecord(last *v1alpha1.Run, j *Job, pod string, now *metav1.Time) *v1alph
 	return &run
 }
 
-// belongsOnRecord says whether a run has ended and is not to run anew.
-func belongsOnRecord(r *v1alpha1.Run) bool {
+// BelongsOnRecord says whether a run has ended and is not to run anew.
+func BelongsOnRecord(r *v1alpha1.Run) bool {
 	return r.State.Ended() && r.State != v1alpha1.RunReplaced
 }
 
@@ -74,7 +74,7 @@ func Record(has []v1alpha1.EndedRun, memory []v1alpha1.EndedRun, ledger Ledger, 
 		}
 	}
 	for i := range ledger {
-		if r := &ledger[i]; r.Cluster == member && belongsOnRecord(r) && !hasSucceeded(out, r) {
+		if r := &ledger[i]; r.Cluster == member && BelongsOnRecord(r) && !hasSucceeded(out, r) {
 			add(Ended(r))
 		}
 	}
