@@ -41,10 +41,10 @@ func stepsOf(t *testing.T, document string) []step {
 // documented runs all steps of the document, in its order, and does between them what it has people do.
 func (f *fleet) documented(t *testing.T) {
 	const namespace = "team-documented"
-	text, err := os.ReadFile(filepath.Join(f.root, "docs", "recovery.md"))
+	text, err := os.ReadFile(filepath.Join(f.Root, "docs", "recovery.md"))
 	check(t, err)
 	dir := t.TempDir()
-	check(t, os.Symlink(filepath.Join(f.root, "config"), filepath.Join(dir, "config")))
+	check(t, os.Symlink(filepath.Join(f.Root, "config"), filepath.Join(dir, "config")))
 	f.begin(t, namespace)
 	want := together(earlyStates, byHandStates)
 	hub := oldHub
@@ -76,7 +76,7 @@ func (f *fleet) documented(t *testing.T) {
 	before["velero"] = func() {
 		f.kill(t, newHub)
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: v1alpha1.FleetConfigMap}}
-		check(t, f.clients[newHub].Patch(t.Context(), cm, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"velero.io/restore-name":"nightly"}}}`))))
+		check(t, f.Clients[newHub].Patch(t.Context(), cm, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"velero.io/restore-name":"nightly"}}}`))))
 	}
 	after["velero"] = func() {
 		if epoch := f.identity(t, newHub)["epoch"]; epoch != "4" {
@@ -109,9 +109,9 @@ func (f *fleet) shell(t *testing.T, hub, dir, commands string) string {
 	t.Helper()
 	path, before, err := lab.Binary("kubectl")
 	check(t, err)
-	script := "set -eu -o pipefail\nkubectl() { '" + strings.Join(append([]string{path}, before...), "' '") + "' \"$@\"; }\nminifleet() { '" + f.binary() + "' \"$@\"; }\n" + commands
+	script := "set -eu -o pipefail\nkubectl() { '" + strings.Join(append([]string{path}, before...), "' '") + "' \"$@\"; }\nminifleet() { '" + f.Binary() + "' \"$@\"; }\n" + commands
 	cmd := exec.Command("bash", "-c", script)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "KUBECONFIG="+f.lab.Cluster(hub).KubeconfigPath())
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "KUBECONFIG="+f.Lab.Cluster(hub).KubeconfigPath())
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s\n%v %s", commands, err, out)
@@ -123,7 +123,7 @@ func (f *fleet) shell(t *testing.T, hub, dir, commands string) string {
 func (f *fleet) deploy(t *testing.T, hub string) {
 	t.Helper()
 	labels := map[string]string{"app.kubernetes.io/name": "minifleet", "app.kubernetes.io/component": "controller"}
-	check(t, f.clients[hub].Create(t.Context(), &appsv1.Deployment{
+	check(t, f.Clients[hub].Create(t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: "minifleet-controller-manager"},
 		Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "controller", Image: "minifleet"}}},
@@ -146,7 +146,7 @@ func (f *fleet) anyBackup(t *testing.T, hub string) string {
 func (f *fleet) follow(t *testing.T, hub string) {
 	t.Helper()
 	var d appsv1.Deployment
-	check(t, f.clients[hub].Get(t.Context(), client.ObjectKey{Namespace: managerNamespace, Name: "minifleet-controller-manager"}, &d))
+	check(t, f.Clients[hub].Get(t.Context(), client.ObjectKey{Namespace: managerNamespace, Name: "minifleet-controller-manager"}, &d))
 	f.kill(t, hub)
 	if ptr.Deref(d.Spec.Replicas, 1) > 0 {
 		f.start(t, hub)
@@ -159,7 +159,7 @@ func (f *fleet) lose(t *testing.T, hub, namespace string, names ...string) {
 	for _, name := range names {
 		obj := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		check(t, errors.Join(
-			f.clients[hub].Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))),
-			f.clients[hub].Delete(t.Context(), obj)))
+			f.Clients[hub].Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))),
+			f.Clients[hub].Delete(t.Context(), obj)))
 	}
 }

@@ -22,129 +22,62 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
-	"github.com/minifleet/minifleet/controllers"
+	"github.com/minifleet/minifleet/e2e/fleettest"
 	"github.com/minifleet/minifleet/hack/lab"
 )
 
 const (
-	managerNamespace = "minifleet-system"
+	managerNamespace = fleettest.ManagerNamespace
 	oldHub, newHub   = "hub", "other"
-	// patience is how long anything is waited for, on a machine that is very busy.
-	patience = 4 * time.Minute
-	poll     = 250 * time.Millisecond
 )
+
+var check, await = fleettest.Check, fleettest.Await
 
 var memberNames = []string{"alpine", "basalt"}
 
 // fleet is two hubs, of which one leads at a time, and their members.
 type fleet struct {
-	lab         *lab.Lab
-	git         *lab.GitServer
-	dir, root   string
-	clients     map[string]client.Client
-	audits      map[string]*lab.AuditReader // of members
-	controllers map[string]*lab.Process
+	*fleettest.Fleet
+	audits map[string]*lab.AuditReader // of members
 }
 
 // startFleet starts all clusters. MiniFleet is started by tests.
 func startFleet(t *testing.T) *fleet {
 	t.Helper()
-	root, err := lab.RepositoryRoot()
-	check(t, err)
-	f := &fleet{root: root, dir: t.TempDir(), clients: map[string]client.Client{}, audits: map[string]*lab.AuditReader{}, controllers: map[string]*lab.Process{}}
-	if _, err := os.Stat(f.binary()); err != nil {
-		t.Fatalf("%v: build it with `make build`", err)
-	}
 	specs := []lab.ClusterSpec{{Name: oldHub, Controllers: true}, {Name: newHub, Controllers: true}}
 	for _, name := range memberNames {
-		specs = append(specs, lab.ClusterSpec{Name: name, PodSeconds: 1, AuditLevel: "RequestResponse", Nodes: []lab.Node{{Name: name + "-0", CPU: "32", Memory: "256Gi"}}})
+		specs = append(specs, fleettest.Member(name))
 	}
-	f.lab, err = lab.Start(context.WithoutCancel(t.Context()), lab.Options{Dir: filepath.Join(f.dir, "lab"), Clusters: specs, Env: lab.Hasty})
-	check(t, err)
-	t.Cleanup(func() { _ = f.lab.Kill() })
+	f := &fleet{Fleet: fleettest.Start(t, specs), audits: map[string]*lab.AuditReader{}}
 	for _, name := range memberNames {
-		f.audits[name] = &lab.AuditReader{Path: f.lab.Cluster(name).AuditLog()}
-	}
-	f.git, err = lab.NewGitServer(filepath.Join(f.dir, "repositories"))
-	check(t, err)
-	t.Cleanup(func() { _ = f.git.Stop() })
-	scheme, err := controllers.NewScheme()
-	check(t, err)
-	for _, c := range f.lab.Clusters() {
-		config, err := c.RESTConfig()
-		check(t, err)
-		config.QPS, config.UserAgent = -1, "test"
-		f.clients[c.Name()], err = client.New(config, client.Options{Scheme: scheme})
-		check(t, err)
+		f.audits[name] = &lab.AuditReader{Path: f.Lab.Cluster(name).AuditLog()}
 	}
 	for _, hub := range []string{oldHub, newHub} {
-		check(t, f.lab.Cluster(hub).ApplyCRDs(t.Context(), filepath.Join(root, "config", "crd", "bases")))
-		check(t, f.lab.Cluster(hub).ApplyPolicies(t.Context(), filepath.Join(root, "config", "policy")))
+		check(t, f.Lab.Cluster(hub).ApplyCRDs(t.Context(), filepath.Join(f.Root, "config", "crd", "bases")))
+		check(t, f.Lab.Cluster(hub).ApplyPolicies(t.Context(), filepath.Join(f.Root, "config", "policy")))
 	}
-	t.Cleanup(func() {
-		for _, p := range f.controllers {
-			_ = p.Kill()
-		}
-	})
 	return f
 }
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// await waits until nothing is missing any more.
-func await(t *testing.T, what string, missing func() error) {
-	t.Helper()
-	var err error
-	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(poll) {
-		if err = missing(); err == nil {
-			return
-		}
-	}
-	t.Fatalf("%s: %v", what, err)
-}
-
-func (f *fleet) binary() string { return filepath.Join(f.root, "bin", "minifleet") }
 
 // start starts the controller of a hub; it is alone there, so that no lease of a former one has to end first.
 func (f *fleet) start(t *testing.T, hub string, args ...string) *lab.Process {
 	t.Helper()
-	p := &lab.Process{
-		Name: "controller-" + hub, Path: f.binary(),
-		Args: append([]string{"controller", "--kubeconfig", f.lab.Cluster(hub).KubeconfigPath(), "--namespace", managerNamespace,
-			"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--interval-scale", "0.2",
-			"--git-allowed-cidrs", "127.0.0.0/8,::1/128"}, args...),
-		Env:     []string{"HTTP2_READ_IDLE_TIMEOUT_SECONDS=2", "HTTP2_PING_TIMEOUT_SECONDS=2"},
-		PidsDir: filepath.Join(f.dir, "pids"), LogsDir: filepath.Join(f.dir, "logs"),
-	}
 	if !slices.Contains(args, "--leader-elect") {
-		p.Args = append(p.Args, "--leader-elect=false")
+		args = append(args, "--leader-elect=false")
 	}
-	check(t, p.Start())
-	f.controllers[hub] = p
-	t.Cleanup(func() {
-		_ = p.Kill()
-		if t.Failed() {
-			t.Logf("end of the log of %s:\n%s", p.Name, p.LogTail())
-		}
-	})
-	return p
+	return f.StartController(t, hub, hub, args...)
 }
 
 func (f *fleet) kill(t *testing.T, hub string) {
 	t.Helper()
-	if p := f.controllers[hub]; p != nil {
+	if p := f.Controllers[hub]; p != nil {
 		check(t, p.Kill())
 	}
 }
 
 // cli runs the command line as an administrator of a hub.
 func (f *fleet) cli(hub string, args ...string) (code int, out string) {
-	cmd := exec.Command(f.binary(), append(args, "--kubeconfig", f.lab.Cluster(hub).KubeconfigPath())...)
+	cmd := exec.Command(f.Binary(), append(args, "--kubeconfig", f.Lab.Cluster(hub).KubeconfigPath())...)
 	var b bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &b, &b
 	err := cmd.Run()
@@ -171,7 +104,7 @@ func (f *fleet) mustCLI(t *testing.T, hub string, args ...string) string {
 func (f *fleet) wipe(t *testing.T, hub string) {
 	t.Helper()
 	f.kill(t, hub)
-	c, ctx := f.clients[hub], t.Context()
+	c, ctx := f.Clients[hub], t.Context()
 	for _, list := range []client.ObjectList{&v1alpha1.GitSourceList{}, &v1alpha1.FleetMiniClusterList{}, &v1alpha1.PlacementList{}, &v1alpha1.MemberClusterList{}} {
 		check(t, c.List(ctx, list))
 		objects, err := meta.ExtractList(list)
@@ -203,7 +136,7 @@ func (f *fleet) wipe(t *testing.T, hub string) {
 func (f *fleet) clear(t *testing.T, namespace string) {
 	t.Helper()
 	for _, name := range memberNames {
-		c := f.clients[name]
+		c := f.Clients[name]
 		check(t, client.IgnoreNotFound(c.Delete(context.WithoutCancel(t.Context()), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})))
 	}
 }
@@ -211,7 +144,7 @@ func (f *fleet) clear(t *testing.T, namespace string) {
 // found makes a new fleet on a hub: its namespaces, members and a placement. The namespace says something to MiniFleet.
 func (f *fleet) found(t *testing.T, hub, namespace string) {
 	t.Helper()
-	c, ctx := f.clients[hub], t.Context()
+	c, ctx := f.Clients[hub], t.Context()
 	check(t, c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}}))
 	check(t, c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: namespace, Labels: map[string]string{"team": "md"}, Annotations: map[string]string{v1alpha1.AnnotationMaxPriority: "7"},
@@ -235,20 +168,20 @@ func (f *fleet) found(t *testing.T, hub, namespace string) {
 func (f *fleet) kubeconfigOf(member string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: member},
-		Data:       map[string][]byte{v1alpha1.KubeconfigKey: f.lab.Cluster(member).Kubeconfig()},
+		Data:       map[string][]byte{v1alpha1.KubeconfigKey: f.Lab.Cluster(member).Kubeconfig()},
 	}
 }
 
 // source makes a repository and a GitSource that reads it.
 func (f *fleet) source(t *testing.T, hub, namespace string) {
 	t.Helper()
-	check(t, f.git.CreateRepo(namespace))
-	clone := filepath.Join(f.dir, "clones", namespace)
-	f.gitDo(t, "", "clone", "-q", f.git.URL(namespace), clone)
-	check(t, f.clients[hub].Create(t.Context(), &v1alpha1.GitSource{
+	check(t, f.Git.CreateRepo(namespace))
+	clone := filepath.Join(f.Dir, "clones", namespace)
+	f.gitDo(t, "", "clone", "-q", f.Git.URL(namespace), clone)
+	check(t, f.Clients[hub].Create(t.Context(), &v1alpha1.GitSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fleet"},
 		Spec: v1alpha1.GitSourceSpec{
-			URL: f.git.URL(namespace), Interval: metav1.Duration{Duration: time.Second}, Timeout: metav1.Duration{Duration: 30 * time.Second},
+			URL: f.Git.URL(namespace), Interval: metav1.Duration{Duration: time.Second}, Timeout: metav1.Duration{Duration: 30 * time.Second},
 			DefaultPlacement: &v1alpha1.LocalReference{Name: "any"},
 		},
 	}))
@@ -257,7 +190,7 @@ func (f *fleet) source(t *testing.T, hub, namespace string) {
 // push commits files, each a MiniCluster whose pods are asked for something.
 func (f *fleet) push(t *testing.T, namespace string, files map[string]map[string]string) {
 	t.Helper()
-	clone := filepath.Join(f.dir, "clones", namespace)
+	clone := filepath.Join(f.Dir, "clones", namespace)
 	for name, asks := range files {
 		check(t, os.WriteFile(filepath.Join(clone, name+".yaml"), []byte(manifest(name, asks)), 0o600))
 	}
@@ -288,7 +221,7 @@ func (f *fleet) gitDo(t *testing.T, dir string, args ...string) {
 // states are those of all FleetMiniClusters of a namespace, by name.
 func (f *fleet) states(ctx context.Context, hub, namespace string) (map[string]v1alpha1.State, error) {
 	var list v1alpha1.FleetMiniClusterList
-	if err := f.clients[hub].List(ctx, &list, client.InNamespace(namespace)); err != nil {
+	if err := f.Clients[hub].List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, err
 	}
 	out := map[string]v1alpha1.State{}
@@ -330,7 +263,7 @@ func (f *fleet) awaitMembers(t *testing.T, hub, reason string) {
 	t.Helper()
 	await(t, "members of "+hub+" are "+reason, func() error {
 		var list v1alpha1.MemberClusterList
-		if err := f.clients[hub].List(t.Context(), &list); err != nil {
+		if err := f.Clients[hub].List(t.Context(), &list); err != nil {
 			return err
 		}
 		for i := range list.Items {
@@ -388,6 +321,6 @@ func onlyOnce(t *testing.T, ran map[string][]string, names ...string) {
 func (f *fleet) identity(t *testing.T, hub string) map[string]string {
 	t.Helper()
 	var cm corev1.ConfigMap
-	check(t, f.clients[hub].Get(t.Context(), client.ObjectKey{Namespace: managerNamespace, Name: v1alpha1.FleetConfigMap}, &cm))
+	check(t, f.Clients[hub].Get(t.Context(), client.ObjectKey{Namespace: managerNamespace, Name: v1alpha1.FleetConfigMap}, &cm))
 	return cm.Data
 }

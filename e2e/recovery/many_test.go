@@ -25,7 +25,7 @@ func took(do func()) time.Duration {
 // identify gives a hub an identity, as a controller does.
 func (f *fleet) identify(t *testing.T, hub string) {
 	t.Helper()
-	check(t, f.clients[hub].Create(t.Context(), &corev1.ConfigMap{
+	check(t, f.Clients[hub].Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: v1alpha1.FleetConfigMap},
 		Data:       map[string]string{"id": "of-many", "epoch": "1", "members": ""},
 	}))
@@ -44,7 +44,7 @@ func (f *fleet) fill(t *testing.T, hub, namespace string, n int) {
 				obj := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("run-%05d", i)}}
 				obj.Spec.PlacementRef = &v1alpha1.LocalReference{Name: "any"}
 				obj.Spec.MiniCluster = fluxv1alpha2.MiniClusterSpec{Size: 4, Containers: []fluxv1alpha2.MiniClusterContainer{{Image: "example.org/app", Command: "lmp -in in.melt"}}}
-				err := f.clients[hub].Create(t.Context(), obj)
+				err := f.Clients[hub].Create(t.Context(), obj)
 				for j := range 3 {
 					now := metav1.NewTime(time.Unix(1_700_000_000, 0))
 					obj.Status.Runs = append(obj.Status.Runs, v1alpha1.Run{
@@ -53,7 +53,7 @@ func (f *fleet) fill(t *testing.T, hub, namespace string, n int) {
 					})
 				}
 				if err == nil {
-					err = f.clients[hub].Status().Update(t.Context(), obj)
+					err = f.Clients[hub].Status().Update(t.Context(), obj)
 				}
 				mu.Lock()
 				errs = append(errs, err)
@@ -91,7 +91,7 @@ func (f *fleet) many(t *testing.T) {
 	t.Logf("restore of %d: %s", n, took(func() { f.mustCLI(t, newHub, "restore", "-f", file) }))
 	t.Logf("restore of %d, nothing to do: %s", n, took(func() { f.mustCLI(t, newHub, "restore", "-f", file) }))
 	var list v1alpha1.FleetMiniClusterList
-	check(t, f.clients[newHub].List(t.Context(), &list))
+	check(t, f.Clients[newHub].List(t.Context(), &list))
 	if len(list.Items) != n {
 		t.Errorf("%d of %d", len(list.Items), n)
 	}

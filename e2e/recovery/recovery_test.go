@@ -55,7 +55,7 @@ func (f *fleet) byHand(t *testing.T, hub, namespace string) {
 		obj.Spec.PlacementRef, obj.Spec.Suspend = &v1alpha1.LocalReference{Name: "any"}, name == "suspended"
 		obj.Spec.MiniCluster = fluxv1alpha2.MiniClusterSpec{Size: 1, Containers: []fluxv1alpha2.MiniClusterContainer{{Image: "example.org/app", Command: "true"}}}
 		obj.Spec.MiniCluster.Pod.Annotations = brief
-		check(t, f.clients[hub].Create(t.Context(), obj))
+		check(t, f.Clients[hub].Create(t.Context(), obj))
 	}
 }
 
@@ -87,13 +87,13 @@ func (f *fleet) withoutBackup(t *testing.T, namespace string) {
 	t.Helper()
 	before := f.identity(t, oldHub)
 	f.found(t, newHub, namespace)
-	check(t, f.clients[newHub].Create(t.Context(), &corev1.ConfigMap{
+	check(t, f.Clients[newHub].Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: v1alpha1.FleetConfigMap},
 		Data:       map[string]string{"id": before["id"], "epoch": "2"},
 	}))
 	var source v1alpha1.GitSource
-	check(t, f.clients[oldHub].Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "fleet"}, &source))
-	check(t, f.clients[newHub].Create(t.Context(), &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fleet"}, Spec: source.Spec}))
+	check(t, f.Clients[oldHub].Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "fleet"}, &source))
+	check(t, f.Clients[newHub].Create(t.Context(), &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fleet"}, Spec: source.Spec}))
 }
 
 // Each part has a fleet of its own, since both mostly wait.
@@ -203,7 +203,7 @@ func (f *fleet) sameHub(t *testing.T) {
 		t.Error("the second time something was changed")
 	}
 	for _, member := range memberNames {
-		check(t, f.clients[oldHub].Create(t.Context(), f.kubeconfigOf(member)))
+		check(t, f.Clients[oldHub].Create(t.Context(), f.kubeconfigOf(member)))
 	}
 	f.start(t, oldHub)
 	want := together(earlyStates, byHandStates)
@@ -214,12 +214,12 @@ func (f *fleet) sameHub(t *testing.T) {
 	onlyOnce(t, f.ran(t, namespace), "done", "held", "failed", "by-hand", "after")
 
 	var ns corev1.Namespace
-	check(t, f.clients[oldHub].Get(t.Context(), client.ObjectKey{Name: namespace}, &ns))
+	check(t, f.Clients[oldHub].Get(t.Context(), client.ObjectKey{Name: namespace}, &ns))
 	if ns.Labels["team"] != "md" || ns.Annotations[v1alpha1.AnnotationMaxPriority] != "7" {
 		t.Errorf("namespace %v %v", ns.Labels, ns.Annotations)
 	}
 	// What Git no longer has goes, which shows that the source knows its objects.
-	clone := filepath.Join(f.dir, "clones", namespace)
+	clone := filepath.Join(f.Dir, "clones", namespace)
 	check(t, os.Remove(filepath.Join(clone, "after.yaml")))
 	f.push(t, namespace, nil)
 	f.awaitStates(t, oldHub, namespace, want)
@@ -247,12 +247,12 @@ func (f *fleet) dump(t *testing.T, hub string) string {
 	t.Helper()
 	var b strings.Builder
 	for _, list := range []client.ObjectList{&v1alpha1.GitSourceList{}, &v1alpha1.FleetMiniClusterList{}, &v1alpha1.PlacementList{}, &v1alpha1.MemberClusterList{}, &corev1.SecretList{}, &corev1.NamespaceList{}} {
-		check(t, f.clients[hub].List(t.Context(), list))
+		check(t, f.Clients[hub].List(t.Context(), list))
 		list.SetResourceVersion("")
 		check(t, json.NewEncoder(&b).Encode(list))
 	}
 	var cm corev1.ConfigMap
-	err := f.clients[hub].Get(t.Context(), client.ObjectKey{Namespace: managerNamespace, Name: v1alpha1.FleetConfigMap}, &cm)
+	err := f.Clients[hub].Get(t.Context(), client.ObjectKey{Namespace: managerNamespace, Name: v1alpha1.FleetConfigMap}, &cm)
 	check(t, client.IgnoreNotFound(err))
 	fmt.Fprintf(&b, "%v\n", cm.Data)
 	return b.String()
@@ -303,12 +303,12 @@ func (f *fleet) refusals(t *testing.T) {
 	check(t, leading.Stop())
 
 	done := &v1alpha1.FleetMiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "done"}}
-	check(t, f.clients[oldHub].Patch(t.Context(), done, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"minifleet.dev/hold":"true"}}}`))))
+	check(t, f.Clients[oldHub].Patch(t.Context(), done, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"minifleet.dev/hold":"true"}}}`))))
 	refuse("newer objects", whole, 1, "FleetMiniCluster team-refused/done")
 	refuse("a dry run", whole, 0, "dry run", "--dry-run", "--existing", "replace")
 
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: v1alpha1.FleetConfigMap}}
-	check(t, f.clients[oldHub].Patch(t.Context(), cm, client.RawPatch(types.MergePatchType, []byte(`{"data":{"id":"another"}}`))))
+	check(t, f.Clients[oldHub].Patch(t.Context(), cm, client.RawPatch(types.MergePatchType, []byte(`{"data":{"id":"another"}}`))))
 	refuse("another fleet's", whole, 1, `the hub is of fleet "another"`)
 }
 

@@ -24,13 +24,13 @@ func (f *fleet) withoutStatus(t *testing.T) {
 	f.begin(t, namespace)
 	f.atRest(t, oldHub)
 	var was v1alpha1.FleetMiniCluster
-	check(t, f.clients[oldHub].Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "held"}, &was))
+	check(t, f.Clients[oldHub].Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "held"}, &was))
 	away := was.Status.Placement.Clusters[0]
 	objects := f.carried(t, oldHub)
 	f.wipe(t, oldHub)
-	check(t, f.lab.Cluster(away).StopAPIServer())
+	check(t, f.Lab.Cluster(away).StopAPIServer())
 	for _, obj := range objects {
-		err := f.clients[oldHub].Create(t.Context(), obj)
+		err := f.Clients[oldHub].Create(t.Context(), obj)
 		if !apierrors.IsAlreadyExists(err) {
 			check(t, err)
 		}
@@ -45,11 +45,11 @@ func (f *fleet) withoutStatus(t *testing.T) {
 
 	// Somebody takes the mark off without raising the epoch: what was put back is asked about all the same.
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: v1alpha1.FleetConfigMap}}
-	check(t, f.clients[oldHub].Patch(t.Context(), cm, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"velero.io/restore-name":null}}}`))))
+	check(t, f.Clients[oldHub].Patch(t.Context(), cm, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"velero.io/restore-name":null}}}`))))
 	f.start(t, oldHub)
 	await(t, "what is put back waits for the member that is away", func() error {
 		var now v1alpha1.FleetMiniCluster
-		if err := f.clients[oldHub].Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "held"}, &now); err != nil {
+		if err := f.Clients[oldHub].Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "held"}, &now); err != nil {
 			return err
 		}
 		if !slices.Contains(now.Status.Unasked, away) {
@@ -59,8 +59,8 @@ func (f *fleet) withoutStatus(t *testing.T) {
 	})
 	onlyOnce(t, f.ran(t, namespace), "done", "held", "failed", "by-hand")
 	f.kill(t, oldHub)
-	check(t, f.clients[oldHub].Patch(t.Context(), cm, client.RawPatch(types.MergePatchType, []byte(`{"data":{"epoch":"2"}}`))))
-	check(t, f.lab.Cluster(away).StartAPIServer(t.Context()))
+	check(t, f.Clients[oldHub].Patch(t.Context(), cm, client.RawPatch(types.MergePatchType, []byte(`{"data":{"epoch":"2"}}`))))
+	check(t, f.Lab.Cluster(away).StartAPIServer(t.Context()))
 	f.start(t, oldHub)
 	f.awaitStates(t, oldHub, namespace, together(earlyStates, byHandStates))
 	onlyOnce(t, f.ran(t, namespace), "done", "held", "failed", "by-hand")
@@ -69,7 +69,7 @@ func (f *fleet) withoutStatus(t *testing.T) {
 // carried are all objects of a hub as Velero puts them back.
 func (f *fleet) carried(t *testing.T, hub string) []client.Object {
 	t.Helper()
-	c, ctx := f.clients[hub], t.Context()
+	c, ctx := f.Clients[hub], t.Context()
 	var out []client.Object
 	add := func(obj client.Object) {
 		obj.SetResourceVersion("")

@@ -1,7 +1,6 @@
 package shards
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -21,116 +20,47 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
-	"github.com/minifleet/minifleet/controllers"
+	"github.com/minifleet/minifleet/e2e/fleettest"
 	"github.com/minifleet/minifleet/hack/lab"
 )
 
 const (
-	managerNamespace = "minifleet-system"
+	managerNamespace = fleettest.ManagerNamespace
 	hubName          = "hub"
 	team             = "team"
-	// patience is how long anything is waited for, on a machine that is very busy.
-	patience = 4 * time.Minute
-	poll     = 250 * time.Millisecond
 )
+
+var check, await = fleettest.Check, fleettest.Await
 
 // memberOf is the member of each shard.
 var memberOf = map[string]string{"east": "alpine", "west": "basalt"}
 
 // fleet is a hub with two shards, and their members.
-type fleet struct {
-	whole       *testing.T // at whose end everything ends, whichever part of it has started it
-	lab         *lab.Lab
-	git         *lab.GitServer
-	dir, root   string
-	clients     map[string]client.Client
-	controllers map[string]*lab.Process // by shard
-}
+type fleet struct{ *fleettest.Fleet }
 
 func startFleet(t *testing.T) *fleet {
 	t.Helper()
-	root, err := lab.RepositoryRoot()
-	check(t, err)
-	f := &fleet{whole: t, root: root, dir: t.TempDir(), clients: map[string]client.Client{}, controllers: map[string]*lab.Process{}}
-	if _, err := os.Stat(f.binary()); err != nil {
-		t.Fatalf("%v: build it with `make build`", err)
-	}
 	specs := []lab.ClusterSpec{{Name: hubName, Controllers: true, AuditLevel: "Metadata"}}
 	for _, name := range memberOf {
-		specs = append(specs, lab.ClusterSpec{Name: name, PodSeconds: 1, AuditLevel: "RequestResponse", Nodes: []lab.Node{{Name: name + "-0", CPU: "32", Memory: "256Gi"}}})
+		specs = append(specs, fleettest.Member(name))
 	}
-	f.lab, err = lab.Start(context.WithoutCancel(t.Context()), lab.Options{Dir: filepath.Join(f.dir, "lab"), Clusters: specs, Env: lab.Hasty})
-	check(t, err)
-	t.Cleanup(func() { _ = f.lab.Kill() })
-	for _, c := range f.lab.Clusters() {
+	f := &fleet{fleettest.Start(t, specs)}
+	for _, c := range f.Lab.Clusters() {
 		if !c.Owned() {
 			t.Skip("NOT TESTED with clusters that are not the lab's: their audit logs cannot be read")
 		}
 	}
-	f.git, err = lab.NewGitServer(filepath.Join(f.dir, "repositories"))
-	check(t, err)
-	t.Cleanup(func() { _ = f.git.Stop() })
-	scheme, err := controllers.NewScheme()
-	check(t, err)
-	for _, c := range f.lab.Clusters() {
-		config, err := c.RESTConfig()
-		check(t, err)
-		config.QPS, config.UserAgent = -1, "test"
-		f.clients[c.Name()], err = client.New(config, client.Options{Scheme: scheme})
-		check(t, err)
-	}
-	check(t, f.lab.Cluster(hubName).ApplyCRDs(t.Context(), filepath.Join(root, "config", "crd", "bases")))
-	t.Cleanup(func() {
-		for _, p := range f.controllers {
-			_ = p.Kill()
-		}
-	})
+	check(t, f.Lab.Cluster(hubName).ApplyCRDs(t.Context(), filepath.Join(f.Root, "config", "crd", "bases")))
 	return f
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+// start starts the controller of a shard, which goes on when the part that has started it has ended.
+func (f *fleet) start(shard string) {
+	f.T.Helper()
+	f.StartController(f.T, shard, hubName, "--shard", shard)
 }
 
-// await waits until nothing is missing any more.
-func await(t *testing.T, what string, missing func() error) {
-	t.Helper()
-	var err error
-	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(poll) {
-		if err = missing(); err == nil {
-			return
-		}
-	}
-	t.Fatalf("%s: %v", what, err)
-}
-
-func (f *fleet) binary() string { return filepath.Join(f.root, "bin", "minifleet") }
-
-// start starts the controller of a shard.
-func (f *fleet) start(t *testing.T, shard string) {
-	t.Helper()
-	p := &lab.Process{
-		Name: "controller-" + shard, Path: f.binary(),
-		Args: []string{"controller", "--shard", shard, "--kubeconfig", f.lab.Cluster(hubName).KubeconfigPath(), "--namespace", managerNamespace,
-			"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--interval-scale", "0.2",
-			"--git-allowed-cidrs", "127.0.0.0/8,::1/128"},
-		Env:     []string{"HTTP2_READ_IDLE_TIMEOUT_SECONDS=2", "HTTP2_PING_TIMEOUT_SECONDS=2"},
-		PidsDir: filepath.Join(f.dir, "pids"), LogsDir: filepath.Join(f.dir, "logs"),
-	}
-	check(t, p.Start())
-	f.controllers[shard] = p
-	f.whole.Cleanup(func() {
-		_ = p.Kill()
-		if f.whole.Failed() {
-			f.whole.Logf("end of the log of %s:\n%s", p.Name, p.LogTail())
-		}
-	})
-}
-
-func (f *fleet) hub() client.Client { return f.clients[hubName] }
+func (f *fleet) hub() client.Client { return f.Clients[hubName] }
 
 func labelled(shard string) map[string]string { return map[string]string{v1alpha1.LabelShard: shard} }
 
@@ -143,7 +73,7 @@ func (f *fleet) found(t *testing.T) {
 	for shard, member := range memberOf {
 		check(t, f.hub().Create(t.Context(), &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: member},
-			Data:       map[string][]byte{v1alpha1.KubeconfigKey: f.lab.Cluster(member).Kubeconfig()},
+			Data:       map[string][]byte{v1alpha1.KubeconfigKey: f.Lab.Cluster(member).Kubeconfig()},
 		}))
 		check(t, f.hub().Create(t.Context(), memberCluster(member, member, shard)))
 		check(t, f.hub().Create(t.Context(), placement(shard)))
@@ -165,16 +95,16 @@ func placement(shard string) *v1alpha1.Placement {
 	}
 }
 
-func (f *fleet) clone(shard string) string { return filepath.Join(f.dir, "clones", shard) }
+func (f *fleet) clone(shard string) string { return filepath.Join(f.Dir, "clones", shard) }
 
 func (f *fleet) source(t *testing.T, shard string) {
 	t.Helper()
-	check(t, f.git.CreateRepo(shard))
-	f.gitDo(t, "", "clone", "-q", f.git.URL(shard), f.clone(shard))
+	check(t, f.Git.CreateRepo(shard))
+	f.gitDo(t, "", "clone", "-q", f.Git.URL(shard), f.clone(shard))
 	check(t, f.hub().Create(t.Context(), &v1alpha1.GitSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: shard, Labels: labelled(shard)},
 		Spec: v1alpha1.GitSourceSpec{
-			URL: f.git.URL(shard), Interval: metav1.Duration{Duration: time.Second}, Timeout: metav1.Duration{Duration: 30 * time.Second},
+			URL: f.Git.URL(shard), Interval: metav1.Duration{Duration: time.Second}, Timeout: metav1.Duration{Duration: 30 * time.Second},
 			DefaultPlacement: &v1alpha1.LocalReference{Name: shard},
 		},
 	}))
@@ -293,7 +223,7 @@ func (f *fleet) jobs(t *testing.T, name string) map[string]types.UID {
 	out := map[string]types.UID{}
 	for _, member := range memberOf {
 		var job batchv1.Job
-		err := f.clients[member].Get(t.Context(), client.ObjectKey{Namespace: team, Name: name}, &job)
+		err := f.Clients[member].Get(t.Context(), client.ObjectKey{Namespace: team, Name: name}, &job)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -306,7 +236,7 @@ func (f *fleet) jobs(t *testing.T, name string) map[string]types.UID {
 // audit is what was asked of a cluster.
 func (f *fleet) audit(t *testing.T, cluster string) []lab.AuditEvent {
 	t.Helper()
-	events, err := lab.ReadAudit(f.lab.Cluster(cluster).AuditLog())
+	events, err := lab.ReadAudit(f.Lab.Cluster(cluster).AuditLog())
 	check(t, err)
 	return events
 }

@@ -25,8 +25,8 @@ import (
 func TestShards(t *testing.T) {
 	f := startFleet(t)
 	f.found(t)
-	f.start(t, "east")
-	f.start(t, "west")
+	f.start("east")
+	f.start("west")
 	for _, member := range memberOf {
 		f.awaitMember(t, member, v1alpha1.ReasonConnected)
 	}
@@ -134,7 +134,7 @@ func lossOfOne(t *testing.T, f *fleet) {
 	before, err := f.get(t, "east-held")
 	check(t, err)
 	jobs := f.jobs(t, "east-held")
-	check(t, f.controllers["east"].Kill())
+	check(t, f.Controllers["east"].Kill())
 	f.push(t, "west", map[string]map[string]string{"west-more": brief}, "")
 	f.awaitStates(t, map[string]v1alpha1.State{"west-more": v1alpha1.StateSucceeded, "west-held": v1alpha1.StateRunning})
 	after, err := f.get(t, "east-held")
@@ -142,13 +142,13 @@ func lossOfOne(t *testing.T, f *fleet) {
 	if before.ResourceVersion != after.ResourceVersion {
 		t.Error("the other shard has changed what is not its own")
 	}
-	f.start(t, "east")
+	f.start("east")
 	f.awaitMember(t, "alpine", v1alpha1.ReasonConnected)
-	check(t, f.controllers["west"].Kill())
+	check(t, f.Controllers["west"].Kill())
 	f.push(t, "west", map[string]map[string]string{"west-lost": brief}, "") // nobody is there for it
 	f.push(t, "east", map[string]map[string]string{"east-more": brief}, "")
 	f.awaitStates(t, map[string]v1alpha1.State{"east-more": v1alpha1.StateSucceeded, "east-held": v1alpha1.StateRunning})
-	f.start(t, "west")
+	f.start("west")
 	f.awaitStates(t, map[string]v1alpha1.State{"west-lost": v1alpha1.StateSucceeded, "west-held": v1alpha1.StateRunning})
 	if diff := cmp.Diff(jobs, f.jobs(t, "east-held")); diff != "" {
 		t.Error(diff)
@@ -281,12 +281,12 @@ func placements(t *testing.T, f *fleet) {
 	}
 	f.run(t, "misplaced", "east", "west", brief)
 	says("misplaced", `Placement team/west is of shard "west"`)
-	f.start(t, "north")
+	f.start("north")
 	north := placement("north")
 	check(t, f.hub().Create(t.Context(), north))
 	f.run(t, "memberless", "north", "north", brief)
 	says("memberless", `shard "north" has no MemberClusters, and 2 are of other shards`)
-	check(t, f.controllers["north"].Kill())
+	check(t, f.Controllers["north"].Kill())
 	for _, member := range memberOf {
 		if n := f.asked(t, member, "north"); n > 0 {
 			t.Errorf("shard north has sent %d requests to %s", n, member)
@@ -296,7 +296,7 @@ func placements(t *testing.T, f *fleet) {
 
 func admission(t *testing.T, f *fleet) {
 	f.label(t, &v1alpha1.MemberCluster{}, "alpine", "west") // by mistake, before there is a policy
-	check(t, f.lab.Cluster(hubName).ApplyPolicies(t.Context(), filepath.Join(f.root, "config", "policy")))
+	check(t, f.Lab.Cluster(hubName).ApplyPolicies(t.Context(), filepath.Join(f.Root, "config", "policy")))
 	n := 0
 	await(t, "a member in use keeps its shard", func() error {
 		n++ // what has the label already may keep it
@@ -371,7 +371,7 @@ func (f *fleet) annotate(t *testing.T, member, value string) {
 func (f *fleet) recordOf(t *testing.T, member, shard string) error {
 	t.Helper()
 	var list corev1.ConfigMapList
-	if err := f.clients[member].List(t.Context(), &list, client.InNamespace("default"), client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}); err != nil {
+	if err := f.Clients[member].List(t.Context(), &list, client.InNamespace("default"), client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}); err != nil {
 		return err
 	}
 	for i := range list.Items {
