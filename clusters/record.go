@@ -58,14 +58,24 @@ func (m *Member) recordElsewhere(ctx context.Context, key types.NamespacedName, 
 	out := own
 	for _, cm := range m.records(ctx, origin) {
 		if client.ObjectKeyFromObject(cm) != recordName(key) && m.trusts(ctx, origin, cm.Namespace) {
-			out = mergeEnded(parseEnded(cm.Data[recordKey]), out)
+			out = mergeEnded(overElsewhere(parseEnded(cm.Data[recordKey])), out)
 		}
 	}
 	return out
 }
 
+// overElsewhere calls runs failed whose Job was being deleted in another namespace, where nobody looks for their pods.
+func overElsewhere(record []v1alpha1.EndedRun) []v1alpha1.EndedRun {
+	for i := range record {
+		if record[i].BeingDeleted() {
+			record[i].State, record[i].StartTime = v1alpha1.RunFailed, nil
+		}
+	}
+	return record
+}
+
 // mergeEnded are the runs of two records, in the order in which they ended. Of one that is in both, the second counts, but
-// for one that has succeeded as the first has it.
+// for one that has succeeded as the first has it, and that has not ended as the second has it.
 func mergeEnded(first, second []v1alpha1.EndedRun) []v1alpha1.EndedRun {
 	if len(first) == 0 {
 		return second
@@ -77,7 +87,7 @@ func mergeEnded(first, second []v1alpha1.EndedRun) []v1alpha1.EndedRun {
 			switch {
 			case i < 0:
 				out = append(out, e)
-			case out[i].State != v1alpha1.RunSucceeded:
+			case out[i].State != v1alpha1.RunSucceeded && !e.BeingDeleted():
 				out[i] = e
 			}
 		}

@@ -61,11 +61,16 @@ func TestMergeEnded(t *testing.T) {
 		return v1alpha1.EndedRun{ID: id, State: state, CompletionTime: &metav1.Time{Time: time.Unix(int64(minutes)*60, 0)}}
 	}
 	a, b, c := at("a", v1alpha1.RunSucceeded, 1), at("b", v1alpha1.RunFailed, 2), at("c", v1alpha1.RunSucceeded, 3)
+	deleting := func(e v1alpha1.EndedRun) v1alpha1.EndedRun {
+		e.State, e.Stop = v1alpha1.RunRunning, v1alpha1.StopDeleted
+		return e
+	}
 	cases := map[string]struct{ first, second, want []v1alpha1.EndedRun }{
 		"none elsewhere":             {nil, []v1alpha1.EndedRun{c, a}, []v1alpha1.EndedRun{c, a}},
 		"all elsewhere":              {[]v1alpha1.EndedRun{a, b}, nil, []v1alpha1.EndedRun{a, b}},
 		"later ones elsewhere":       {[]v1alpha1.EndedRun{a, c}, []v1alpha1.EndedRun{a, b}, []v1alpha1.EndedRun{a, b, c}},
 		"it has succeeded elsewhere": {[]v1alpha1.EndedRun{at("b", v1alpha1.RunSucceeded, 2)}, []v1alpha1.EndedRun{b}, []v1alpha1.EndedRun{at("b", v1alpha1.RunSucceeded, 2)}},
+		"it was being deleted":       {[]v1alpha1.EndedRun{b}, []v1alpha1.EndedRun{deleting(b)}, []v1alpha1.EndedRun{b}},
 		"it has failed elsewhere":    {[]v1alpha1.EndedRun{at("a", v1alpha1.RunFailed, 1)}, []v1alpha1.EndedRun{a}, []v1alpha1.EndedRun{a}},
 	}
 	for name, c := range cases {
@@ -146,5 +151,15 @@ func TestLead(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: got %q", name, got)
 		}
+	}
+}
+
+// Nobody looks for the pods of a run in a namespace that its FleetMiniCluster is not in any more.
+func TestOverElsewhere(t *testing.T) {
+	ended := v1alpha1.EndedRun{ID: "a", State: v1alpha1.RunSucceeded}
+	deleting := v1alpha1.EndedRun{ID: "b", State: v1alpha1.RunRunning, Stop: v1alpha1.StopDeleted}
+	want := []v1alpha1.EndedRun{ended, {ID: "b", State: v1alpha1.RunFailed, Stop: v1alpha1.StopDeleted}}
+	if diff := cmp.Diff(want, overElsewhere([]v1alpha1.EndedRun{ended, deleting})); diff != "" {
+		t.Error(diff)
 	}
 }

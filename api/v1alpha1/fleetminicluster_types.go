@@ -288,6 +288,9 @@ type EndedRun struct {
 	Stop StopReason `json:"stop,omitempty"`
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
+	// StartTime is when a run began that has not ended.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
 	// CompletionTime is when it ended, or when its Job was first seen to be deleted.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`

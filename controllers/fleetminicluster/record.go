@@ -18,8 +18,8 @@ import (
 // that has lost its ledger can read when the Job is gone. It is a request for each run. What keeps a record from being
 // written keeps nothing else from being done.
 func (c *reconciliation) putOnRecord(ctx context.Context, t *plan.Target) error {
-	last := c.round.ForRecord(c.snapshot, t)
-	if last == nil || c.recorded.has(c.key(), t.Name, last) {
+	run := c.round.ForRecord(c.snapshot, t)
+	if run == nil || c.recorded.has(c.key(), t.Name, run) {
 		return nil
 	}
 	m, origin, key := c.members[t.Name], c.origin(c.snapshot.Object), c.keyOn(ctx, c.members[t.Name], c.snapshot.Object)
@@ -27,13 +27,18 @@ func (c *reconciliation) putOnRecord(ctx context.Context, t *plan.Target) error 
 	if err != nil {
 		return ignoreAnswer(err)
 	}
-	if !runs.OnRecord(record.Ended, last) {
-		record.Ended = runs.Record(record.Ended, c.snapshot.Object.Status.Succeeded, c.round.Ledger, last)
+	if !runs.OnRecord(record.Ended, c.round.Ledger, run) {
+		if !run.State.Ended() {
+			if err := c.confirm(ctx); err != nil {
+				return err // by another ledger it may be MiniFleet that deletes the Job
+			}
+		}
+		record.Ended = runs.Record(record.Ended, c.snapshot.Object.Status.Succeeded, c.round.Ledger, run)
 		if err := m.WriteRecord(ctx, key, origin, record); err != nil {
-			return c.notRecorded(t, last, err)
+			return c.notRecorded(t, run, err)
 		}
 	}
-	c.recorded.add(c.key(), t.Name, last)
+	c.recorded.add(c.key(), t.Name, run)
 	return nil
 }
 

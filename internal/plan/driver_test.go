@@ -506,7 +506,7 @@ func (r *reconciliation) rendered(t *plan.Target, run *v1alpha1.Run) (*modelJob,
 // putOnRecord has a member remember how the latest run there has ended, or that somebody is deleting its Job.
 func (r *reconciliation) putOnRecord(t *plan.Target) {
 	m, object := r.w.member(t.Name), r.object().Name
-	if run := r.round.ForRecord(r.snapshot, t); run != nil && !runs.OnRecord(m.record[object], run) {
+	if run := r.round.ForRecord(r.snapshot, t); run != nil && !runs.OnRecord(m.record[object], r.round.Ledger, run) {
 		m.record[object] = runs.Record(m.record[object], r.snapshot.Object.Status.Succeeded, r.round.Ledger, run)
 	}
 }

@@ -127,6 +127,22 @@ func seen(event func(*world), from func() *world) func() *world {
 	}
 }
 
+// outlived is a world in which a backup has a run live that has succeeded since, and what came after it had its Job deleted.
+func outlived() *world {
+	w := begun(one(onlyOn("alpine"))())()
+	saved(w)
+	ending(w)
+	later(w)
+	w.edit(changed)
+	w.member("alpine").set("run", nil)
+	w = begun(func() *world { return w })()
+	meddled(w)
+	w.member("alpine").stray = map[string]string{}
+	ending(w)
+	later(w)
+	return w
+}
+
 // destroyedJobs is a member whose Jobs have gone while it was away.
 func destroyedJobs(_ *world, m *modelMember) { m.set("run", nil) }
 
@@ -203,11 +219,12 @@ var forgetting = map[string]*story{
 		all(on("alpine", lost), rebuilt, edited(onlyOn("basalt"))), on("alpine", back)}, end: onceEach},
 	"created anew while a member is away": {world: begun(one()()), events: []func(*world){
 		all(on("alpine", lost, cutOffWithRun), recreated()), on("alpine", back)}, end: onceEach},
-	"rebuilt after the end":                {world: one(ttl(60))(), calm: true, events: []func(*world){rebuilt}, end: onceEach},
-	"an older backup":                      {world: one()(), calm: true, events: []func(*world){saved, edited(changed), restored, edited(changed)}, end: atMostOnce},
-	"an older backup, and nothing changed": {world: one()(), calm: true, events: []func(*world){saved, restored}, end: onceEach},
-	"Git comes back":                       {world: one()(), calm: true, events: []func(*world){edited(changed), edited(changedBack)}, end: onceEach},
-	"Git comes back twice":                 {world: one(ttl(60))(), calm: true, events: []func(*world){edited(changed), edited(changedBack), edited(changed)}, end: onceEach},
+	"rebuilt after the end":                                    {world: one(ttl(60))(), calm: true, events: []func(*world){rebuilt}, end: onceEach},
+	"an older backup":                                          {world: one()(), calm: true, events: []func(*world){saved, edited(changed), restored, edited(changed)}, end: atMostOnce},
+	"an older backup, and nothing changed":                     {world: one()(), calm: true, events: []func(*world){saved, restored}, end: onceEach},
+	"an older backup, from when what has ended since was live": {world: outlived, calm: true, events: []func(*world){restored, edited(changed)}, end: atMostOnce},
+	"Git comes back":                                           {world: one()(), calm: true, events: []func(*world){edited(changed), edited(changedBack)}, end: onceEach},
+	"Git comes back twice":                                     {world: one(ttl(60))(), calm: true, events: []func(*world){edited(changed), edited(changedBack), edited(changed)}, end: onceEach},
 	"Git comes back after another member": {world: after(one()(), drain("alpine", "true"), edited(changed), drain("alpine", "false")), calm: true,
 		events: []func(*world){edited(changedBack)}, end: onceEach},
 	"Git comes back while its member is drained": {world: after(one()(), drain("alpine", "true"), edited(changed)), calm: true,

@@ -95,8 +95,12 @@ func (r *Round) finish(s *Snapshot, d *Decision, t *Target, last *v1alpha1.Run) 
 	if job != nil && job.RunID == done.ID {
 		done.JobUID = types.UID(job.UID) // it may have ended before it was ever seen to run
 	}
-	if job != nil && job.CompletionTime != nil {
+	behind := false
+	switch {
+	case job != nil && job.CompletionTime != nil:
 		done.CompletionTime = job.CompletionTime
+	case job == nil && t.Record != nil:
+		done.CompletionTime, behind = t.Record.endOf(s, r.Ledger, &done)
 	}
 	told, exit := done.Message, t.exit()
 	if done.State == v1alpha1.RunFailed && exit != nil {
@@ -109,7 +113,7 @@ func (r *Round) finish(s *Snapshot, d *Decision, t *Target, last *v1alpha1.Run) 
 		kind = warning
 	}
 	placedAnew := done.State == v1alpha1.RunReplaced && done.Stop != v1alpha1.StopChanged
-	if placedAnew || slices.Contains(d.succeeded, t.Name) { // the next decision takes up what has succeeded here before
+	if placedAnew || behind || slices.Contains(d.succeeded, t.Name) { // the next decision takes up what has ended here before
 		r.Done = append(r.Done, t.Name)
 		r.After = After(r.After, Soon)
 	}

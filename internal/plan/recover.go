@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/minifleet/minifleet/api/v1alpha1"
@@ -14,12 +15,34 @@ import (
 // Record is what a member has on record of runs that have ended there, or whose Job was being deleted, oldest first.
 type Record struct{ Ended []v1alpha1.EndedRun }
 
+// endOf is when a run has ended that has no Job: as it is on record, now where it is not, and no later than what a ledger that is
+// older does not know has ended since. It says whether there is such.
+func (r *Record) endOf(s *Snapshot, ledger runs.Ledger, run *v1alpha1.Run) (end *metav1.Time, behind bool) {
+	end, since := timeOf(s), run.StartTime
+	if e := runs.FindEnded(r.Ended, run.ID); e != nil && e.State.Ended() {
+		end = plausible(*e, s).CompletionTime
+		since = end
+	}
+	for i := range r.Ended {
+		e := plausible(r.Ended[i], s)
+		if e.State.Ended() && ledger.Find(e.ID) == nil && !e.CompletionTime.Before(since) {
+			behind = true
+			if e.CompletionTime.Before(end) {
+				end = e.CompletionTime
+			}
+		}
+	}
+	return end, behind
+}
+
 // catchUp brings the ledger up to what members know and it does not: it may have been lost, restored from a backup that
 // is older than the runs, edited, or be that of a FleetMiniCluster which was created anew. Nothing is placed or begun
 // before that is done; who cannot be asked is waited for.
 func (d *Decision) catchUp(s *Snapshot, reads *Reads) {
 	d.Succeeded = s.Object.Status.Succeeded
-	d.adoptHeld(s)
+	if d.adoptHeld(s, reads); reads.Any() {
+		return
+	}
 	d.believeJobs(s)
 	if d.Problem != nil || s.Placement == nil || !d.mayBegin(s) {
 		if s.Placement != nil {
@@ -33,7 +56,7 @@ func (d *Decision) catchUp(s *Snapshot, reads *Reads) {
 	if d.askAll(s, reads); reads.Any() {
 		return
 	}
-	d.adoptHeld(s) // what the members themselves have said by now
+	d.adoptHeld(s, reads) // what the members themselves have said by now
 	d.restoreEnded(s)
 	d.repeatNothing(s)
 	d.supersede(s)
@@ -54,8 +77,8 @@ func (s *Snapshot) held(member string) *runs.Job {
 }
 
 // adoptHeld takes Jobs of ours into the ledger that it does not know, in the order in which they were made. What is left
-// of a FleetMiniCluster that was deleted is removed instead.
-func (d *Decision) adoptHeld(s *Snapshot) {
+// of a FleetMiniCluster that was deleted is removed instead. How often a run was tried is on record.
+func (d *Decision) adoptHeld(s *Snapshot, reads *Reads) {
 	var found []v1alpha1.Run
 	for i := range s.Members {
 		m := &s.Members[i]
@@ -66,6 +89,9 @@ func (d *Decision) adoptHeld(s *Snapshot) {
 		}
 		if d.rememberedOn(s, job.RunID, name) != "" {
 			continue // which is told when it is its turn
+		}
+		if s.Facts[name].Record == nil {
+			reads.add(name, ReadRecord)
 		}
 		found = append(found, adopted(job, name, m.Connection.UID, m.Connection.Namespace, s.Facts[name].Record))
 	}
@@ -158,13 +184,26 @@ func (d *Decision) restoreEnded(s *Snapshot) {
 			continue
 		}
 		for j := range record.Ended {
-			if e := &record.Ended[j]; d.restore(s, m, e, j == len(record.Ended)-1) && runs.FindEnded(older, e.ID) == nil {
-				older = append(older, *e)
-				older[len(older)-1].Cluster = name
+			e := plausible(record.Ended[j], s)
+			if d.restore(s, m, &e, j == len(record.Ended)-1) && runs.FindEnded(older, e.ID) == nil {
+				e.Cluster = name
+				older = append(older, e)
 			}
 		}
 	}
 	d.Succeeded = append(older, d.Succeeded...) // what the hub knows by itself is forgotten last
+}
+
+// plausible is what a member has on record, with times that can be: whoever may write there may have written others.
+func plausible(e v1alpha1.EndedRun, s *Snapshot) v1alpha1.EndedRun {
+	now := timeOf(s)
+	if e.CompletionTime == nil || now.Before(e.CompletionTime) {
+		e.CompletionTime = now
+	}
+	if e.StartTime != nil && e.CompletionTime.Before(e.StartTime) {
+		e.StartTime = e.CompletionTime
+	}
+	return e
 }
 
 // replaces are the reasons for which the hub stops a run whose line is Replaced then. Such a run is on no record.
@@ -205,7 +244,10 @@ func correct(s *Snapshot, line *v1alpha1.Run, e *v1alpha1.EndedRun) {
 	case line.State.Ended() && e.State == v1alpha1.RunSucceeded && (line.State != e.State || line.Digest != e.Digest):
 		line.State, line.Digest, line.RerunAt, line.Stop = e.State, e.Digest, e.RerunAt, ""
 		line.Message, line.Exit, line.RestoredTime = "succeeded, as its member has on record", nil, timeOf(s)
-	case line.State == v1alpha1.RunReplaced && !replaces[line.Stop] && e.State.Ended() && e.State != line.State: // it would begin once more
+	case line.State == v1alpha1.RunReplaced && !replaces[line.Stop] && e.BeingDeleted(): // it would begin once more
+		line.State, line.Stop, line.CompletionTime, line.RestoredTime = e.State, "", nil, timeOf(s)
+		line.Message = "its Job was being deleted, as its member has on record"
+	case line.State == v1alpha1.RunReplaced && !replaces[line.Stop] && e.State.Ended() && e.State != line.State: // and so would this one
 		line.State, line.Stop, line.RestoredTime = e.State, e.Stop, timeOf(s)
 		line.Message = lower(e.State) + ", as its member has on record"
 	}

@@ -226,6 +226,50 @@ func TestRecordsTellTheOrderOfRuns(t *testing.T) {
 	}
 }
 
+// Whoever may write to a member's namespace may have written anything.
+func TestRecordsWithoutATime(t *testing.T) {
+	for name, e := range map[string]v1alpha1.EndedRun{
+		"none":                    {State: v1alpha1.RunFailed},
+		"one that is yet to come": {State: v1alpha1.RunSucceeded, CompletionTime: at(time.Hour)},
+		"of a run that is live":   {State: v1alpha1.RunRunning, Stop: v1alpha1.StopDeleted, StartTime: at(2 * time.Hour), CompletionTime: at(time.Hour)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := MakeObject("run").Obj()
+			s := MakeSnapshot(f, MakeMember("alpine"))
+			lostLedger(s)
+			e.ID, e.Digest = "aa", digestOf(f)
+			fact(s, "alpine", func(f *plan.Facts) {
+				f.Cached, f.Proof, f.Record = none(), &eviction.Proof{}, &plan.Record{Ended: []v1alpha1.EndedRun{e}}
+			})
+			last := decided(t, s).Ledger.Last("alpine")
+			if last == nil || !last.StartTime.Equal(at(0)) || plan.GraceLeft(last, s.Now) != plan.Grace {
+				t.Errorf("%+v", last)
+			}
+		})
+	}
+	if left := plan.GraceLeft(&v1alpha1.Run{}, time.Now()); left != 0 {
+		t.Errorf("a run that somebody has edited has %s left", left)
+	}
+}
+
+// So they do where nothing may begin, for the ledger is that of an older backup.
+func TestRecordsAreReadBeforeAdoption(t *testing.T) {
+	f := MakeObject("run").Runs(MakeRun("aa", "alpine", v1alpha1.RunFailed)).Placed("alpine").Obj()
+	s := MakeSnapshot(f, MakeMember("alpine"))
+	job := MakeJob("bb").Running()
+	job.Digest = digestOf(f)
+	fact(s, "alpine", func(f *plan.Facts) { f.Cached, f.Record = job.Observation(), nil })
+	if _, reads := plan.Decide(s, nil); !slices.Contains(reads.Members["alpine"], plan.ReadRecord) {
+		t.Fatalf("to be read: %+v", reads)
+	}
+	fact(s, "alpine", func(f *plan.Facts) {
+		f.Record = &plan.Record{Ended: []v1alpha1.EndedRun{{ID: "aa", Digest: job.Digest, State: v1alpha1.RunFailed}}}
+	})
+	if d, reads := plan.Decide(s, nil); reads.Any() || d.Ledger.Last("alpine").ID != "bb" || d.Ledger.Last("alpine").Attempt != 1 {
+		t.Errorf("to be read: %+v; the ledger is %v", reads, d.Ledger)
+	}
+}
+
 // A Job does not tell how often its run was tried before, and a ledger that was lost does not either.
 func TestRecordsTellTheAttempt(t *testing.T) {
 	f := MakeObject("run").With(func(f *v1alpha1.FleetMiniCluster) { f.Spec.Retries = 2 }).Obj()

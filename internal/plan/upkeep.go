@@ -39,6 +39,9 @@ func (d *Decision) overridden(member string) bool {
 
 // GraceLeft is how much is left of the Grace of a run.
 func GraceLeft(run *v1alpha1.Run, now time.Time) time.Duration {
+	if run.StartTime == nil { // somebody has edited it
+		return 0
+	}
 	return max(run.StartTime.Add(Grace).Sub(now), 0)
 }
 
@@ -52,14 +55,14 @@ func (r *Round) CleansUp(s *Snapshot, d *Decision, t *Target) bool {
 	return is
 }
 
-// ForRecord is what the member is to have on record of its latest run, nil if nothing.
+// ForRecord is the run that a member is to have on record, nil if none.
 func (r *Round) ForRecord(s *Snapshot, t *Target) *v1alpha1.Run {
 	var job *runs.Job
 	var pod string
 	if t.Observed != nil {
 		job, pod = t.Observed.Job, t.Observed.Pod
 	}
-	return runs.ForRecord(r.Ledger.Last(t.Name), job, pod, timeOf(s))
+	return runs.ForRecord(r.Ledger, t.Name, job, pod, timeOf(s))
 }
 
 // Unready says whether the pods of a live run are not all ready, though nobody keeps them from it.

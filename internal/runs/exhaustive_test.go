@@ -35,9 +35,9 @@ func (s situation) ledgerLive() bool { return s.last != nil && !s.last.State.End
 func (s situation) jobLive() bool    { return s.job != nil && !s.job.Finished }
 func (s situation) own() bool        { return s.job != nil && s.last != nil && s.job.RunID == s.last.ID }
 
-// mayRelease says whether the ledger calls the run of this very Job live.
+// mayRelease says whether the ledger calls the run of this very Job live. One that runs has had a Job, be it not known which.
 func (s situation) mayRelease() bool {
-	return s.ledgerLive() && s.own() && (s.last.JobUID == "" || string(s.last.JobUID) == s.job.UID)
+	return s.ledgerLive() && s.own() && (s.last.JobUID == "" && s.last.State != v1alpha1.RunRunning || string(s.last.JobUID) == s.job.UID)
 }
 func (s situation) jobEnded() bool {
 	if s.own() {

@@ -101,9 +101,9 @@ func (l Ledger) Add(r v1alpha1.Run, limits Limits) Ledger {
 // Insert adds a run that has ended, and that the ledger did not know, as the latest of its member and before the runs of
 // other members that were begun after its end: what ran since is told by the order.
 func (l Ledger) Insert(r v1alpha1.Run, limits Limits) Ledger {
-	at := len(l)
+	at, when := len(l), cmp.Or(r.CompletionTime, r.StartTime)
 	for i := len(l) - 1; i >= 0 && l[i].Cluster != r.Cluster; i-- {
-		if r.CompletionTime != nil && l[i].StartTime != nil && r.CompletionTime.Before(l[i].StartTime) {
+		if when != nil && l[i].StartTime != nil && when.Before(l[i].StartTime) {
 			at = i
 		}
 	}

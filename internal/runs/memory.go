@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,9 +11,13 @@ import (
 
 // Ended is what is remembered of a run.
 func Ended(r *v1alpha1.Run) v1alpha1.EndedRun {
-	return v1alpha1.EndedRun{
+	e := v1alpha1.EndedRun{
 		ID: r.ID, Cluster: r.Cluster, Digest: r.Digest, RerunAt: r.RerunAt, Revision: r.Revision, State: r.State, Stop: r.Stop, Attempt: r.Attempt, CompletionTime: r.CompletionTime,
 	}
+	if !r.State.Ended() {
+		e.StartTime = r.StartTime
+	}
+	return e
 }
 
 // Remember adds to what is remembered those runs of a ledger that have succeeded and that the ledger which follows does
@@ -35,23 +40,39 @@ func withEnded(memory []v1alpha1.EndedRun, e v1alpha1.EndedRun) []v1alpha1.Ended
 	return append(memory, e)
 }
 
-// ForRecord is what a member is to have on record of its latest run: how it has ended or, of a live one, that somebody
-// else is deleting its Job, or has, and a pod is left. MiniFleet deletes a Job only once the ledger says that its run is to
-// stop. It is nil where there is nothing to tell.
-func ForRecord(last *v1alpha1.Run, j *Job, pod string, now *metav1.Time) *v1alpha1.Run {
-	switch {
-	case last == nil || last.State.Ended():
-		return last
-	case last.State == v1alpha1.RunStopping, last.LostTime != nil: // that one may be made up for elsewhere
-		return nil
-	case j == nil && (pod == "" || last.JobUID == ""):
-		return nil
-	case j != nil && (j.RunID != last.ID || !j.Deleting || j.Unreleased || j.Finished):
+// ForRecord is the run of which a member is to have on record what is known: a live one, as Running, whose Job somebody else is
+// deleting, or has deleted while a pod is left; else the latest one that has ended there. MiniFleet deletes a Job only once the
+// ledger says that its run is to stop. It is nil where nothing has ended.
+func ForRecord(l Ledger, member string, j *Job, pod string, now *metav1.Time) *v1alpha1.Run {
+	last := l.Last(member)
+	if last == nil {
 		return nil
 	}
-	run := *last
-	run.State, run.Stop, run.CompletionTime = v1alpha1.RunRunning, v1alpha1.StopDeleted, now
-	return &run
+	if deletedByOthers(last, j, pod) {
+		run := *last
+		run.State, run.Stop, run.CompletionTime = v1alpha1.RunRunning, v1alpha1.StopDeleted, now
+		return &run
+	}
+	for i := len(l) - 1; i >= 0; i-- {
+		if l[i].Cluster == member && BelongsOnRecord(&l[i]) {
+			return &l[i]
+		}
+	}
+	if last.State.Ended() {
+		return last // which may be on record as Running
+	}
+	return nil
+}
+
+func deletedByOthers(last *v1alpha1.Run, j *Job, pod string) bool {
+	switch {
+	case last.State.Ended(), last.State == v1alpha1.RunStopping, last.LostTime != nil: // the last may be made up for elsewhere
+		return false
+	case j == nil:
+		return pod != "" && last.JobUID != ""
+	default:
+		return j.RunID == last.ID && j.Deleting && !j.Unreleased && !j.Finished
+	}
 }
 
 // BelongsOnRecord says whether a run has ended and is not to run anew.
@@ -60,10 +81,10 @@ func BelongsOnRecord(r *v1alpha1.Run) bool {
 }
 
 // Record is what a member is to have on record of runs there: what it has, what is remembered, what the ledger holds, and
-// its latest run as ForRecord has it, which comes last. That a run has succeeded stays on record, whatever a ledger says by
+// a run as ForRecord has it. Its latest run comes last. That a run has succeeded stays on record, whatever a ledger says by
 // now.
-func Record(has []v1alpha1.EndedRun, memory []v1alpha1.EndedRun, ledger Ledger, last *v1alpha1.Run) []v1alpha1.EndedRun {
-	member, out := last.Cluster, slices.DeleteFunc(slices.Clone(has), func(e v1alpha1.EndedRun) bool { return e.BeingDeleted() && e.ID == last.ID })
+func Record(has []v1alpha1.EndedRun, memory []v1alpha1.EndedRun, ledger Ledger, run *v1alpha1.Run) []v1alpha1.EndedRun {
+	member, out := run.Cluster, slices.DeleteFunc(slices.Clone(has), func(e v1alpha1.EndedRun) bool { return outdated(&e, ledger) })
 	add := func(e v1alpha1.EndedRun) {
 		e.Cluster = "" // the member may have another name one day
 		out = withEnded(out, e)
@@ -78,19 +99,25 @@ func Record(has []v1alpha1.EndedRun, memory []v1alpha1.EndedRun, ledger Ledger, 
 			add(Ended(r))
 		}
 	}
-	if !last.State.Ended() && !hasSucceeded(out, last) {
-		add(Ended(last))
+	if !run.State.Ended() && !hasSucceeded(out, run) {
+		add(Ended(run))
 	}
 	return out[max(len(out)-v1alpha1.MaxEndedRuns, 0):]
 }
 
-// OnRecord says whether all is on record that is to be known of a run there, as ForRecord has it.
-func OnRecord(record []v1alpha1.EndedRun, r *v1alpha1.Run) bool {
-	on := FindEnded(record, r.ID)
-	if r.State == v1alpha1.RunReplaced {
-		return on == nil || !on.BeingDeleted()
+// OnRecord says whether all is on record that is to be known of a run there, as ForRecord has it, and nothing that is known
+// better.
+func OnRecord(record []v1alpha1.EndedRun, ledger Ledger, r *v1alpha1.Run) bool {
+	if slices.ContainsFunc(record, func(e v1alpha1.EndedRun) bool { return outdated(&e, ledger) }) {
+		return false
 	}
-	return on != nil && on.State == r.State || hasSucceeded(record, r)
+	on := FindEnded(record, r.ID)
+	return r.State == v1alpha1.RunReplaced || on != nil && on.State == r.State || hasSucceeded(record, r)
+}
+
+// outdated says whether a run is on record as live that has ended since.
+func outdated(e *v1alpha1.EndedRun, ledger Ledger) bool {
+	return e.BeingDeleted() && ledger.Ended(e.ID)
 }
 
 // hasSucceeded says whether it is remembered that a run has succeeded which is said to have ended otherwise.
@@ -117,7 +144,7 @@ func Line(e *v1alpha1.EndedRun, member string) v1alpha1.Run {
 		Stop: e.Stop, Attempt: e.Attempt, StartTime: e.CompletionTime, CompletionTime: e.CompletionTime,
 	}
 	if e.BeingDeleted() {
-		run.Stop, run.CompletionTime = "", nil
+		run.Stop, run.StartTime, run.CompletionTime = "", cmp.Or(e.StartTime, e.CompletionTime), nil
 	}
 	return run
 }

@@ -74,7 +74,7 @@ func TestRecord(t *testing.T) {
 	live := onMember("alpine", "3", line("c", v1alpha1.RunRunning))
 	replaced := onMember("alpine", "3", line("d", v1alpha1.RunReplaced))
 	elsewhere := onMember("basalt", "1", line("e", v1alpha1.RunSucceeded))
-	deleted := *runs.ForRecord(&live, job("c", deleting), "", &metav1.Time{})
+	deleted := *runs.ForRecord(runs.Ledger{live}, "alpine", job("c", deleting), "", &metav1.Time{})
 	cases := map[string]struct {
 		has, memory []v1alpha1.EndedRun
 		ledger      runs.Ledger
@@ -89,11 +89,12 @@ func TestRecord(t *testing.T) {
 		"its run has ended":             {[]v1alpha1.EndedRun{runs.Ended(&deleted)}, nil, runs.Ledger{ended(v1alpha1.RunFailed)}, ended(v1alpha1.RunFailed), []string{"c"}},
 		"its run was replaced": {[]v1alpha1.EndedRun{runs.Ended(&failed), runs.Ended(&deleted)}, nil, runs.Ledger{ended(v1alpha1.RunReplaced)},
 			ended(v1alpha1.RunReplaced), []string{"b"}},
+		"its run has failed before that which was replaced": {[]v1alpha1.EndedRun{runs.Ended(&deleted)}, nil, runs.Ledger{ended(v1alpha1.RunFailed), replaced}, replaced, []string{"c"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := runs.Record(c.has, c.memory, c.ledger, &c.last)
-			if diff := cmp.Diff(c.want, ids(got)); diff != "" || !runs.OnRecord(got, &c.last) {
+			if diff := cmp.Diff(c.want, ids(got)); diff != "" || !runs.OnRecord(got, c.ledger, &c.last) {
 				t.Error(diff)
 			}
 		})
@@ -108,55 +109,78 @@ func ended(state v1alpha1.RunState) v1alpha1.Run {
 // What a hub has to know of a run should it lose its ledger.
 func TestForRecord(t *testing.T) {
 	now := &metav1.Time{Time: time.Unix(60, 0)}
+	before := onMember("alpine", "2", line("b", v1alpha1.RunSucceeded))
 	cases := map[string]struct {
-		state v1alpha1.RunState
-		job   *runs.Job
-		pod   string
-		want  v1alpha1.RunState // empty for nothing
+		state  v1alpha1.RunState
+		job    *runs.Job
+		pod    string
+		change func(*v1alpha1.Run)
+		want   string // id and state, empty for nothing
 	}{
-		"it is live":                     {v1alpha1.RunRunning, job("c"), "", ""},
-		"it has no Job, nor a pod":       {v1alpha1.RunRunning, nil, "", ""},
-		"its Job is being deleted":       {v1alpha1.RunRunning, job("c", deleting), "", v1alpha1.RunRunning},
-		"it is not known to run yet":     {v1alpha1.RunStarting, job("c", deleting), "", v1alpha1.RunRunning},
-		"its Job was deleted":            {v1alpha1.RunRunning, nil, "c-0", v1alpha1.RunRunning},
-		"MiniFleet has deleted its Job":  {v1alpha1.RunStopping, nil, "c-0", ""},
-		"its Job has made no pod":        {v1alpha1.RunStarting, job("c", heldBack, deleting), "", ""},
-		"its Job has ended":              {v1alpha1.RunRunning, job("c", succeeded, deleting), "", ""},
-		"MiniFleet deletes its Job":      {v1alpha1.RunStopping, job("c", deleting), "", ""},
-		"another Job is being deleted":   {v1alpha1.RunRunning, job("b", deleting), "", ""},
-		"it has ended":                   {v1alpha1.RunFailed, nil, "", v1alpha1.RunFailed},
-		"it has ended, and is deleted":   {v1alpha1.RunSucceeded, job("c", succeeded, deleting), "", v1alpha1.RunSucceeded},
-		"it was replaced, which is told": {v1alpha1.RunReplaced, nil, "", v1alpha1.RunReplaced},
+		"it is live":                           {v1alpha1.RunRunning, job("c"), "", nil, ""},
+		"it has no Job, nor a pod":             {v1alpha1.RunRunning, nil, "", nil, ""},
+		"its Job is being deleted":             {v1alpha1.RunRunning, job("c", deleting), "", nil, "c Running"},
+		"it is not known to run yet":           {v1alpha1.RunStarting, job("c", deleting), "", nil, "c Running"},
+		"its Job was deleted":                  {v1alpha1.RunRunning, nil, "c-0", nil, "c Running"},
+		"MiniFleet has deleted its Job":        {v1alpha1.RunStopping, nil, "c-0", nil, ""},
+		"it had no Job":                        {v1alpha1.RunStarting, nil, "c-0", func(r *v1alpha1.Run) { r.JobUID = "" }, ""},
+		"its member was away":                  {v1alpha1.RunRunning, nil, "c-0", func(r *v1alpha1.Run) { r.LostTime = now }, ""},
+		"its Job has made no pod":              {v1alpha1.RunStarting, job("c", heldBack, deleting), "", nil, ""},
+		"its Job has ended":                    {v1alpha1.RunRunning, job("c", succeeded, deleting), "", nil, ""},
+		"MiniFleet deletes its Job":            {v1alpha1.RunStopping, job("c", deleting), "", nil, ""},
+		"another Job is being deleted":         {v1alpha1.RunRunning, job("b", deleting), "", nil, ""},
+		"it has ended":                         {v1alpha1.RunFailed, nil, "", nil, "c Failed"},
+		"it has ended, and its Job is deleted": {v1alpha1.RunSucceeded, job("c", succeeded, deleting), "", nil, "c Succeeded"},
+		"it was replaced, which is told":       {v1alpha1.RunReplaced, nil, "", nil, "c Replaced"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			last := ended(c.state)
 			last.JobUID = "uid-c"
-			got := runs.ForRecord(&last, c.job, c.pod, now)
-			switch {
-			case got == nil && c.want == "":
-			case got == nil || got.State != c.want || last.State != c.state || last.Stop != "":
-				t.Errorf("got %+v, of %+v", got, last)
-			case got.State == v1alpha1.RunRunning && (got.Stop != v1alpha1.StopDeleted || got.CompletionTime != now || runs.OnRecord(nil, got)):
-				t.Errorf("got %+v", got)
+			if c.change != nil {
+				c.change(&last)
+			}
+			for earlier, ledger := range map[string]runs.Ledger{"": {last}, "b Succeeded": {before, last}} {
+				want := c.want
+				if want == "" || earlier != "" && c.state == v1alpha1.RunReplaced {
+					want = earlier // which may not have been written yet
+				}
+				got, run := "", runs.ForRecord(ledger, "alpine", c.job, c.pod, now)
+				if run != nil {
+					got = run.ID + " " + string(run.State)
+				}
+				if got != want || run == ledger.Last("alpine") && !c.state.Ended() {
+					t.Errorf("got %q, want %q", got, want)
+				}
+				if run != nil && !run.State.Ended() && (run.Stop != v1alpha1.StopDeleted || run.CompletionTime != now || runs.OnRecord(nil, ledger, run)) {
+					t.Errorf("got %+v", run)
+				}
 			}
 		})
 	}
-	if got := runs.ForRecord(nil, nil, "", now); got != nil {
-		t.Errorf("nothing has run, and got %+v", got)
-	}
-	begun := ended(v1alpha1.RunStarting)
-	if got := runs.ForRecord(&begun, nil, "c-0", now); got != nil {
-		t.Errorf("it had no Job, and got %+v", got)
+	if got := runs.ForRecord(runs.Ledger{before}, "basalt", nil, "", now); got != nil {
+		t.Errorf("nothing has run there, and got %+v", got)
 	}
 }
 
-// A run whose Job was being deleted is looked for before it is called over.
+// A run whose Job was being deleted is looked for before it is called over, and stands where it began.
 func TestLineOfWhatWasBeingDeleted(t *testing.T) {
+	at := func(n int64) *metav1.Time { return &metav1.Time{Time: time.Unix(n, 0)} }
 	live := ended(v1alpha1.RunRunning)
-	e := runs.Ended(runs.ForRecord(&live, job("c", deleting), "", &metav1.Time{Time: time.Unix(60, 0)}))
-	if got := runs.Line(&e, "basalt"); got.State != v1alpha1.RunRunning || got.Stop != "" || got.CompletionTime != nil || !got.StartTime.Equal(e.CompletionTime) {
+	live.StartTime = at(20)
+	e := runs.Ended(runs.ForRecord(runs.Ledger{live}, "alpine", job("c", deleting), "", at(60)))
+	got := runs.Line(&e, "alpine")
+	if got.State != v1alpha1.RunRunning || got.Stop != "" || got.CompletionTime != nil || !got.StartTime.Equal(at(20)) {
 		t.Errorf("%+v", got)
+	}
+	later := onMember("basalt", "4", line("d", v1alpha1.RunRunning))
+	later.StartTime = at(40)
+	if l := (runs.Ledger{later}).Insert(got, runs.Limits{}); l[0].ID != "c" {
+		t.Errorf("%v", l)
+	}
+	e.StartTime = nil
+	if got := runs.Line(&e, "alpine"); !got.StartTime.Equal(e.CompletionTime) {
+		t.Errorf("without a start, %+v", got)
 	}
 }
 
@@ -164,7 +188,7 @@ func TestSuccessStaysOnRecord(t *testing.T) {
 	a := onMember("alpine", "1", line("a", v1alpha1.RunSucceeded))
 	has := []v1alpha1.EndedRun{runs.Ended(&a)}
 	a.State = v1alpha1.RunFailed
-	if got := runs.Record(has, nil, runs.Ledger{a}, &a); !runs.OnRecord(has, &a) || len(got) != 1 || got[0].State != v1alpha1.RunSucceeded {
+	if got := runs.Record(has, nil, runs.Ledger{a}, &a); !runs.OnRecord(has, nil, &a) || len(got) != 1 || got[0].State != v1alpha1.RunSucceeded {
 		t.Errorf("%v", got)
 	}
 }

@@ -253,8 +253,10 @@ func jobEnded(in *Input) (Step, bool) {
 	return finish(v1alpha1.RunFailed, v1alpha1.ReasonRunFailed, in.Job.Message), true
 }
 
+// staleJob goes by the UID of a run's Job, which is not known of a run that is taken from a record: that has had one.
 func staleJob(in *Input) (Step, bool) {
-	if !in.live() || !in.hasRunsJob() || !in.Job.Unreleased || in.Job.Deleting || in.Last.JobUID == "" || string(in.Last.JobUID) == in.Job.UID {
+	if !in.live() || !in.hasRunsJob() || !in.Job.Unreleased || in.Job.Deleting || string(in.Last.JobUID) == in.Job.UID ||
+		in.Last.JobUID == "" && in.Last.State != v1alpha1.RunRunning {
 		return Step{}, false
 	}
 	return Step{Action: DeleteJob, Reason: v1alpha1.ReasonCleanedUp,
