@@ -66,24 +66,29 @@ var _ = Describe("The deletion of a FleetMiniCluster", func() {
 		Eventually(w.events).WithArguments(ctx, w.member("away")).Should(ContainElements("Orphaned", "OrphanRemoved"))
 	})
 
-	It("waits for a member that has nothing but the record of a run", func(ctx SpecContext) {
+	It("has the record of a run removed later on where the member is away and has nothing else", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		proxy := w.behindProxy(ctx)
 		w.onOne(ctx, "moved", brief, onA)
 		Eventually(w.line).WithArguments(ctx, "moved").Should(Equal(ended1))
+		onB := func(f *v1alpha1.FleetMiniCluster) { f.Spec.Placement.ClusterSelector.MatchLabels["member"] = "b" }
 		w.change(ctx, "moved", func(f *v1alpha1.FleetMiniCluster) {
-			f.Spec.Placement.ClusterSelector.MatchLabels["member"] = "b"
+			onB(f)
 			f.Spec.MiniCluster.Containers[0].Command = "date"
 		})
 		Eventually(w.on).WithArguments(ctx, "moved", "a").Should(BeEmpty())
 		Expect(proxy.SetMode(lab.Refuse)).To(Succeed())
 		Eventually(func() string { return w.reason(ctx, "a") }).Should(Equal("Unknown Unreachable"))
 		Expect(hub.Delete(ctx, w.get(ctx, "moved"))).To(Succeed())
-		Eventually(w.on).WithArguments(ctx, "moved", "b").Should(BeEmpty())
-		Consistently(w.exists).WithArguments(ctx, "moved").Should(BeTrue())
-		Expect(w.onRecord(ctx, "alpine", "moved")).NotTo(BeEmpty())
-		Expect(proxy.SetMode(lab.Forward)).To(Succeed())
 		Eventually(w.exists).WithArguments(ctx, "moved").Should(BeFalse())
+		Expect(w.memberCluster(ctx, "a").Status.Orphans).To(ConsistOf(HaveField("RecordOnly", true)))
+		Expect(w.onRecord(ctx, "alpine", "moved")).NotTo(BeEmpty())
+
+		By("making one of the same name anew, which waits for nothing")
+		w.onOne(ctx, "moved", brief, onB)
+		Eventually(w.line).WithArguments(ctx, "moved").Should(Equal(ended1))
+		Expect(proxy.SetMode(lab.Forward)).To(Succeed())
+		Eventually(func() []v1alpha1.Orphan { return w.memberCluster(ctx, "a").Status.Orphans }).Should(BeEmpty())
 		Expect(w.onRecord(ctx, "alpine", "moved")).To(BeEmpty())
 	})
 

@@ -145,6 +145,9 @@ type Orphan struct {
 	Name      string `json:"name"`
 	// Since is when it was given up.
 	Since metav1.Time `json:"since"`
+	// RecordOnly says that all of its runs there had ended, and nothing is left but the record of these.
+	// +optional
+	RecordOnly bool `json:"recordOnly,omitempty"`
 }
 
 // MaxUnownedJobs is how many unowned Jobs a MemberCluster names.

@@ -61,12 +61,9 @@ func (r *Reconciler) connectionElsewhere(m *v1alpha1.MemberCluster) plan.Connect
 
 // mayHaveHad are the members that the status of a FleetMiniCluster names.
 func mayHaveHad(fmc *v1alpha1.FleetMiniCluster) []string {
-	names := plan.MayHold(fmc)
+	names := append(plan.MayHold(fmc), plan.HaveRecords(fmc)...)
 	for i := range fmc.Status.Runs {
 		names = append(names, fmc.Status.Runs[i].Cluster)
-	}
-	for i := range fmc.Status.Succeeded {
-		names = append(names, fmc.Status.Succeeded[i].Cluster)
 	}
 	return append(names, fmc.Status.Unasked...)
 }
@@ -90,6 +87,16 @@ func (r *Reconciler) memberCluster(ctx context.Context, name string) (*v1alpha1.
 		return nil, fmt.Errorf("reading MemberCluster %s: %w", name, err)
 	}
 	return &member, nil
+}
+
+// registered says whether there is a MemberCluster of a name, be it of another shard, as far as is cached.
+func (r *Reconciler) registered(ctx context.Context, name string) (bool, error) {
+	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, &v1alpha1.MemberCluster{})
+	if !apierrors.IsNotFound(err) {
+		return err == nil, err
+	}
+	foreign, err := r.Elsewhere.List(ctx)
+	return slices.ContainsFunc(foreign, func(m v1alpha1.MemberCluster) bool { return m.Name == name }), err
 }
 
 // placementElsewhere is the shard of a Placement that the cache does not have; nil where the hub has none, or it has just come.

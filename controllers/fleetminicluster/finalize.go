@@ -29,15 +29,15 @@ import (
 
 // finalize removes everything of a deleted FleetMiniCluster from its members, and lets it go when all of
 // it is removed. A member that cannot be reached is waited for until the deadline, and then remembers what is
-// left to do; one that is no longer registered is not.
+// left to do; at once, where that is only the record of runs. One that is no longer registered is not waited for.
 func (r *Reconciler) finalize(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(fmc, v1alpha1.Finalizer) {
 		return reconcile.Result{}, nil
 	}
 	waiting, err := r.cleanMembers(ctx, fmc)
 	left := deletionDeadline(fmc).Sub(r.Now())
-	if left <= 0 && err == nil {
-		waiting, err = r.orphan(ctx, fmc, waiting)
+	if err == nil {
+		waiting, err = r.orphan(ctx, fmc, waiting, left <= 0)
 	}
 	if len(waiting) == 0 && err == nil {
 		err = r.keys.Delete(ctx, fmc)
@@ -75,6 +75,7 @@ type pending struct {
 	member, message string
 	unreachable     bool
 	soon            bool // it is likely to be clean soon
+	recordOnly      bool // nothing is left there but the record of runs
 }
 
 func (w pending) String() string { return w.member + ": " + w.message }
@@ -89,6 +90,9 @@ func (r *Reconciler) cleanMembers(ctx context.Context, fmc *v1alpha1.FleetMiniCl
 	)
 	names, err := r.toClean(ctx, fmc)
 	if err != nil {
+		return nil, err
+	}
+	if waiting, err = r.haveRecords(ctx, fmc, names); err != nil {
 		return nil, err
 	}
 	for _, name := range names {
@@ -107,11 +111,11 @@ func (r *Reconciler) cleanMembers(ctx context.Context, fmc *v1alpha1.FleetMiniCl
 	return waiting, errors.Join(errs...)
 }
 
-// toClean are the members that have something of a FleetMiniCluster or may have: those that the status knows of, if only by
-// a run that is on record there, those whose caches show something of it, those that this hub has not asked since it was
-// rebuilt or restored, and all of them where the status has lost what it knew.
+// toClean are the members that have something of a FleetMiniCluster or may have: those that the status knows of, those
+// whose caches show something of it, those that this hub has not asked since it was rebuilt or restored, and all of
+// them where the status has lost what it knew.
 func (r *Reconciler) toClean(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) ([]string, error) {
-	names := slices.Concat(plan.MayHold(fmc), plan.HaveRecords(fmc), fmc.Status.Unasked)
+	names := append(plan.MayHold(fmc), fmc.Status.Unasked...)
 	if r.Unasked != nil {
 		names = append(names, r.Unasked()...)
 	}
@@ -135,6 +139,25 @@ func (r *Reconciler) toClean(ctx context.Context, fmc *v1alpha1.FleetMiniCluster
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
+}
+
+// haveRecords are the registered members, but for some, that cannot be asked, and have nothing of a FleetMiniCluster but the
+// record of runs, as far as its status knows.
+func (r *Reconciler) haveRecords(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, but []string) ([]pending, error) {
+	var out []pending
+	for _, name := range plan.HaveRecords(fmc) {
+		if _, err := r.Provider.Member(name); err == nil || slices.Contains(but, name) {
+			continue
+		}
+		registered, err := r.registered(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if registered {
+			out = append(out, pending{member: name, message: "what is on record there is removed when it returns", unreachable: true, recordOnly: true})
+		}
+	}
+	return out, nil
 }
 
 // leftOn says whether the cache of a member shows a Job or a record of a FleetMiniCluster, or what is made before a Job: one

@@ -18,16 +18,16 @@ import (
 // +kubebuilder:rbac:groups=minifleet.dev,resources=memberclusters/status,verbs=update
 
 // orphan writes down, on each member that cannot be reached, that a deleted FleetMiniCluster may have left objects
-// there, and returns the members that are still to be waited for.
-func (r *Reconciler) orphan(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, waiting []pending) ([]pending, error) {
+// there, and returns the members that are still to be waited for. Where only a record is left, nothing is waited for.
+func (r *Reconciler) orphan(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, waiting []pending, late bool) ([]pending, error) {
 	var still []pending
 	var errs []error
 	for _, w := range waiting {
-		if !w.unreachable {
+		if !w.unreachable || !late && !w.recordOnly {
 			still = append(still, w)
 			continue
 		}
-		if err := r.recordOrphan(ctx, fmc, w.member); err != nil {
+		if err := r.recordOrphan(ctx, fmc, &w); err != nil {
 			still = append(still, pending{member: w.member, message: "what is left on it is about to be written down", unreachable: true, soon: true})
 			if !apierrors.IsConflict(err) {
 				errs = append(errs, err)
@@ -37,8 +37,8 @@ func (r *Reconciler) orphan(ctx context.Context, fmc *v1alpha1.FleetMiniCluster,
 	return still, errors.Join(errs...)
 }
 
-func (r *Reconciler) recordOrphan(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, name string) error {
-	member, err := r.noted(ctx, name)
+func (r *Reconciler) recordOrphan(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, w *pending) error {
+	member, err := r.noted(ctx, w.member)
 	if member == nil || err != nil {
 		return err
 	}
@@ -47,11 +47,17 @@ func (r *Reconciler) recordOrphan(ctx context.Context, fmc *v1alpha1.FleetMiniCl
 		return nil
 	}
 	if len(member.Status.Orphans) >= v1alpha1.MaxOrphans {
-		return fmt.Errorf("MemberCluster %s has %d orphans already: make the member reachable, so that they can be removed", name, v1alpha1.MaxOrphans)
+		if w.recordOnly {
+			r.Recorder.Eventf(fmc, nil, "Warning", v1alpha1.ReasonOrphaned, "Delete", "%s: the record of its runs is left there, for the member has %d orphans already",
+				w.member, v1alpha1.MaxOrphans)
+			return nil
+		}
+		return fmt.Errorf("MemberCluster %s has %d orphans already: make the member reachable, so that they can be removed", w.member, v1alpha1.MaxOrphans)
 	}
-	namespace := tenant.NamespaceOf(fmc, name, &member.Spec)
+	namespace := tenant.NamespaceOf(fmc, w.member, &member.Spec)
 	member.Status.Orphans = append(member.Status.Orphans, v1alpha1.Orphan{
 		UID: fmc.UID, Owner: fmc.Namespace + "/" + fmc.Name, Namespace: namespace, Name: fmc.Name, Since: metav1.NewTime(r.Now()).Rfc3339Copy(),
+		RecordOnly: w.recordOnly,
 	})
 	if err := r.Client.Status().Update(ctx, member); err != nil {
 		return err

@@ -101,7 +101,7 @@ func MayHold(f *v1alpha1.FleetMiniCluster) []string {
 	return slices.Compact(names)
 }
 
-// HaveRecords are the members, in no order, that have a run of a FleetMiniCluster on record, as far as its status knows. The
+// HaveRecords are the members, sorted, that have a run of a FleetMiniCluster on record, as far as its status knows. The
 // record stays when all else is removed from a member.
 func HaveRecords(f *v1alpha1.FleetMiniCluster) []string {
 	var names []string
@@ -113,7 +113,8 @@ func HaveRecords(f *v1alpha1.FleetMiniCluster) []string {
 	for i := range f.Status.Succeeded {
 		names = append(names, f.Status.Succeeded[i].Cluster)
 	}
-	return names
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func target(s *Snapshot, d *Decision, ledger runs.Ledger, name string) Target {

@@ -106,7 +106,7 @@ func (d *Decision) mayRunUnknown(s *Snapshot) string {
 	}
 	var left []string
 	for i := range s.Members {
-		if orphaned(s, s.Members[i].Cluster) {
+		if leftLive(s, s.Members[i].Cluster) {
 			left = append(left, s.Members[i].Cluster.Name)
 		}
 	}
@@ -185,8 +185,14 @@ func someNames(names []string) string { return strings.Join(names[:min(len(names
 // orphaned says whether a FleetMiniCluster of this name that was deleted may have left something on a member, which is
 // about to be removed there. It is not if a person says that nothing is left.
 func orphaned(s *Snapshot, m *v1alpha1.MemberCluster) bool {
-	owner := s.Object.Namespace + "/" + s.Object.Name
-	return slices.ContainsFunc(m.Status.Orphans, func(o v1alpha1.Orphan) bool {
-		return o.Owner == owner && o.UID != s.Object.UID && !eviction.GoneSince(o.Since.Time, m, s.Now)
-	})
+	return slices.ContainsFunc(m.Status.Orphans, func(o v1alpha1.Orphan) bool { return isPredecessor(s, m, &o) })
+}
+
+// leftLive says whether it may have left something there that is live.
+func leftLive(s *Snapshot, m *v1alpha1.MemberCluster) bool {
+	return slices.ContainsFunc(m.Status.Orphans, func(o v1alpha1.Orphan) bool { return !o.RecordOnly && isPredecessor(s, m, &o) })
+}
+
+func isPredecessor(s *Snapshot, m *v1alpha1.MemberCluster, o *v1alpha1.Orphan) bool {
+	return o.Owner == s.Object.Namespace+"/"+s.Object.Name && o.UID != s.Object.UID && !eviction.GoneSince(o.Since.Time, m, s.Now)
 }
