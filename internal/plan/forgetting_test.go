@@ -119,28 +119,45 @@ func deleting(w *world) {
 // seen is a world in which something has happened to a live Job that the hub has seen, which was started anew since.
 func seen(event func(*world), from func() *world) func() *world {
 	return func() *world {
-		w := begun(from)()
-		event(w)
-		w.reconcile(0, undisturbed)
+		w := reconciled(event, begun(from))()
 		w.hub = nil
 		return w
 	}
 }
 
-// outlived is a world in which a backup has a run live that has succeeded since, and what came after it had its Job deleted.
-func outlived() *world {
-	w := begun(one(onlyOn("alpine"))())()
-	saved(w)
-	ending(w)
-	later(w)
-	w.edit(changed)
-	w.member("alpine").set("run", nil)
-	w = begun(func() *world { return w })()
+// outlived is a world in which a backup has a run live that has succeeded since, and to what came after it something happened.
+func outlived(events ...func(*world)) func() *world {
+	return func() *world {
+		w := begun(one(onlyOn("alpine"))())()
+		saved(w)
+		ending(w)
+		later(w)
+		w.edit(changed)
+		w.member("alpine").set("run", nil)
+		w = begun(func() *world { return w })()
+		for _, e := range events {
+			e(w)
+			ending(w)
+		}
+		later(w)
+		return w
+	}
+}
+
+// reconciled is a world in which something has happened that the hub has seen.
+func reconciled(event func(*world), from func() *world) func() *world {
+	return func() *world {
+		w := from()
+		event(w)
+		w.reconcile(0, undisturbed)
+		return w
+	}
+}
+
+// deleted has somebody delete a Job with its pods.
+func deleted(w *world) {
 	meddled(w)
 	w.member("alpine").stray = map[string]string{}
-	ending(w)
-	later(w)
-	return w
 }
 
 // destroyedJobs is a member whose Jobs have gone while it was away.
@@ -222,7 +239,8 @@ var forgetting = map[string]*story{
 	"rebuilt after the end":                                    {world: one(ttl(60))(), calm: true, events: []func(*world){rebuilt}, end: onceEach},
 	"an older backup":                                          {world: one()(), calm: true, events: []func(*world){saved, edited(changed), restored, edited(changed)}, end: atMostOnce},
 	"an older backup, and nothing changed":                     {world: one()(), calm: true, events: []func(*world){saved, restored}, end: onceEach},
-	"an older backup, from when what has ended since was live": {world: outlived, calm: true, events: []func(*world){restored, edited(changed)}, end: atMostOnce},
+	"an older backup, from when what has ended since was live": {world: outlived(deleted), calm: true, events: []func(*world){restored, edited(changed)}, end: atMostOnce},
+	"an older backup, from when something else was live":       {world: reconciled(restored, outlived()), calm: true, events: []func(*world){all(deleted, edited(changed))}, end: atMostOnce},
 	"Git comes back":                                           {world: one()(), calm: true, events: []func(*world){edited(changed), edited(changedBack)}, end: onceEach},
 	"Git comes back twice":                                     {world: one(ttl(60))(), calm: true, events: []func(*world){edited(changed), edited(changedBack), edited(changed)}, end: onceEach},
 	"Git comes back after another member": {world: after(one()(), drain("alpine", "true"), edited(changed), drain("alpine", "false")), calm: true,

@@ -141,14 +141,20 @@ func (t *Target) observed(last *v1alpha1.Run, reads *Reads) bool {
 	job := t.Observed.Job
 	switch {
 	case !live:
-	case job == nil && !t.Begun && t.Observed.Pod == "" && t.Record == nil:
-		reads.add(t.Name, ReadRecord) // it may have ended before its Job was removed
+	case t.Record == nil && t.mayHaveEnded(last):
+		reads.add(t.Name, ReadRecord)
 		return false
 	case job != nil && job.RunID == last.ID && job.Finished && !job.Succeeded && t.Exit == nil:
 		reads.add(t.Name, ReadExit) // the run ends without an answer as well: the pods may have been deleted
 		return false
 	}
 	return true
+}
+
+// mayHaveEnded says whether a live run, or an older ledger's, may have ended before its Job was removed.
+func (t *Target) mayHaveEnded(last *v1alpha1.Run) bool {
+	job := t.Observed.Job
+	return !t.Begun && (job == nil && t.Observed.Pod == "" || job != nil && job.RunID != last.ID)
 }
 
 // input is what the rules of runs decide on.

@@ -92,7 +92,10 @@ func (r *Round) finish(s *Snapshot, d *Decision, t *Target, last *v1alpha1.Run) 
 	done, job := *last, t.Observed.Job
 	done.State, done.Stop, done.Message = t.Step.State, t.Step.Stop, t.Step.Message
 	done.CompletionTime = timeOf(s)
-	if job != nil && job.RunID == done.ID {
+	if job != nil && job.RunID != done.ID {
+		job = nil // it is that of another run
+	}
+	if job != nil {
 		done.JobUID = types.UID(job.UID) // it may have ended before it was ever seen to run
 	}
 	behind := false

@@ -570,6 +570,38 @@ func TestNextWithoutJob(t *testing.T) {
 	}
 }
 
+// A ledger that is older than what its member runs hears of the end of its run from the member, and waits for nothing else.
+func TestNextBesideAJobThatIsNotKnown(t *testing.T) {
+	cases := map[string]struct {
+		recorded *v1alpha1.EndedRun
+		job      *runs.Job
+		ended    []string
+		action   runs.Action
+		state    v1alpha1.RunState
+		stop     v1alpha1.StopReason
+	}{
+		"it has succeeded":             {&v1alpha1.EndedRun{State: v1alpha1.RunSucceeded}, job("b"), nil, runs.Finish, v1alpha1.RunSucceeded, ""},
+		"it has failed":                {&v1alpha1.EndedRun{State: v1alpha1.RunFailed}, job("b"), nil, runs.Finish, v1alpha1.RunFailed, ""},
+		"its Job was deleted":          {&v1alpha1.EndedRun{State: v1alpha1.RunFailed, Stop: v1alpha1.StopDeleted}, job("b"), nil, runs.Finish, v1alpha1.RunFailed, v1alpha1.StopDeleted},
+		"it was cancelled":             {&v1alpha1.EndedRun{State: v1alpha1.RunCancelled, Stop: v1alpha1.StopCancelled}, job("b"), nil, runs.Finish, v1alpha1.RunCancelled, v1alpha1.StopCancelled},
+		"its Job was being deleted":    {&v1alpha1.EndedRun{State: v1alpha1.RunRunning, Stop: v1alpha1.StopDeleted}, job("b"), nil, runs.Nothing, "", ""},
+		"nothing is on record":         {nil, job("b"), nil, runs.Nothing, "", ""},
+		"the other one has ended":      {&v1alpha1.EndedRun{State: v1alpha1.RunFailed}, job("b"), []string{"b"}, runs.DeleteJob, "", ""},
+		"the other one has no pod yet": {&v1alpha1.EndedRun{State: v1alpha1.RunFailed}, job("b", heldBack), nil, runs.DeleteJob, "", ""},
+		"nobody knows what it is":      {&v1alpha1.EndedRun{State: v1alpha1.RunFailed}, job(""), nil, runs.Nothing, "", ""},
+		"its own Job is there":         {&v1alpha1.EndedRun{State: v1alpha1.RunFailed}, job("a"), nil, runs.Nothing, "", ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			last := created("uid-a", line("a", v1alpha1.RunRunning))
+			got := runs.Next(runs.Input{Wanted: wanted(), Last: last, Job: c.job, Ended: endedIn(last, c.ended...), Recorded: c.recorded})
+			if got.Action != c.action || got.State != c.state || got.Stop != c.stop {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
 func TestDeletedJobIsNotRetried(t *testing.T) {
 	last := stopped(v1alpha1.StopDeleted, line("a", v1alpha1.RunFailed))
 	in := runs.Input{Wanted: wanted(retries(3)), Last: last, Ended: endedIn(last)}

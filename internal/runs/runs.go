@@ -23,6 +23,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -189,6 +190,7 @@ var rules = []rule{
 	{"a stale request has made a Job for it, after the one that it had: remove it", staleJob},
 	{"its Job no longer exists, but a pod of it may still run: wait until that is deleted", orphanPod},
 	{"its Job no longer exists, and its member knows how it ended: the result goes into the ledger", endedWithoutJob},
+	{"another run's Job stands in its place that the ledger does not know, and its member knows how it ended: so does the ledger", endedBeforeJob},
 	{"its Job was seen before and no longer exists: it has failed, and is not silently repeated", jobVanished},
 	{"its Job is being deleted: wait until its pods are deleted", jobDeleting},
 	{"its Job has succeeded, and pods of it still end: wait for them, whatever else is asked for", succeeding},
@@ -307,6 +309,20 @@ func endedWithoutJob(in *Input) (Step, bool) {
 	default:
 		return finish(v1alpha1.RunFailed, v1alpha1.ReasonRunFailed, "the Job was deleted on the member, and its pods were not"), true
 	}
+}
+
+// endedBeforeJob is for a ledger that is older than what its member runs by now, as that of a backup.
+func endedBeforeJob(in *Input) (Step, bool) {
+	if !in.live() || in.Job == nil || in.Job.RunID == "" || in.hasRunsJob() || in.Job.Unreleased || in.Ended(in.Job.RunID) ||
+		in.Recorded == nil || !in.Recorded.State.Ended() {
+		return Step{}, false
+	}
+	reasons := map[v1alpha1.RunState]string{
+		v1alpha1.RunSucceeded: v1alpha1.ReasonRunSucceeded, v1alpha1.RunFailed: v1alpha1.ReasonRunFailed, v1alpha1.RunCancelled: v1alpha1.ReasonRunCancelled,
+	}
+	step := finish(in.Recorded.State, reasons[in.Recorded.State], strings.ToLower(string(in.Recorded.State))+", as its member has on record")
+	step.Stop = in.Recorded.Stop
+	return step, step.Reason != ""
 }
 
 // liveAfterAll is for a ledger that somebody has edited. The hub calls no run ended whose Job may make pods, but for one
