@@ -35,6 +35,9 @@ func (r *Reconciler) finalize(ctx context.Context, fmc *v1alpha1.FleetMiniCluste
 		return reconcile.Result{}, nil
 	}
 	waiting, err := r.cleanMembers(ctx, fmc)
+	if err != nil && len(waiting) == 0 {
+		return reconcile.Result{}, err // there is nothing to be told of members
+	}
 	left := deletionDeadline(fmc).Sub(r.Now())
 	if err == nil {
 		waiting, err = r.orphan(ctx, fmc, waiting, left <= 0)
@@ -88,11 +91,11 @@ func (r *Reconciler) cleanMembers(ctx context.Context, fmc *v1alpha1.FleetMiniCl
 		waiting []pending
 		errs    []error
 	)
-	names, err := r.toClean(ctx, fmc)
+	names, asked, err := r.toClean(ctx, fmc)
 	if err != nil {
 		return nil, err
 	}
-	if waiting, err = r.haveRecords(ctx, fmc, names); err != nil {
+	if waiting, err = r.haveRecords(ctx, fmc, slices.Concat(names, asked)); err != nil {
 		return nil, err
 	}
 	for _, name := range names {
@@ -113,40 +116,42 @@ func (r *Reconciler) cleanMembers(ctx context.Context, fmc *v1alpha1.FleetMiniCl
 
 // toClean are the members that have something of a FleetMiniCluster or may have: those that the status knows of, those
 // whose caches show something of it, those that this hub has not asked since it was rebuilt or restored, and all of
-// them where the status has lost what it knew.
-func (r *Reconciler) toClean(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) ([]string, error) {
-	names := append(plan.MayHold(fmc), fmc.Status.Unasked...)
+// them where the status has lost what it knew. Those asked are connected.
+func (r *Reconciler) toClean(ctx context.Context, fmc *v1alpha1.FleetMiniCluster) (names, asked []string, err error) {
+	names = append(plan.MayHold(fmc), fmc.Status.Unasked...)
 	if r.Unasked != nil {
 		names = append(names, r.Unasked()...)
 	}
 	lost := plan.KnowsNoRun(fmc) && wasPutBack(fmc)
 	if plan.KnowsNoRun(fmc) && !lost && !r.isNewcomer(fmc) {
-		var err error
 		if lost, err = r.keys.Exists(ctx, fmc); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	var list v1alpha1.MemberClusterList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing MemberClusters: %w", err)
+		return nil, nil, fmt.Errorf("listing MemberClusters: %w", err)
 	}
 	for i := range list.Items {
 		name := list.Items[i].Name
 		m, err := r.Provider.Member(name)
+		if err == nil {
+			asked = append(asked, name)
+		}
 		if lost || err == nil && r.leftOn(ctx, m, fmc) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names), nil
+	return slices.Compact(names), asked, nil
 }
 
-// haveRecords are the registered members, but for some, that cannot be asked, and have nothing of a FleetMiniCluster but the
-// record of runs, as far as its status knows.
+// haveRecords are the registered members, but for some, that have nothing of a FleetMiniCluster but the record of runs, as far as
+// its status knows.
 func (r *Reconciler) haveRecords(ctx context.Context, fmc *v1alpha1.FleetMiniCluster, but []string) ([]pending, error) {
 	var out []pending
 	for _, name := range plan.HaveRecords(fmc) {
-		if _, err := r.Provider.Member(name); err == nil || slices.Contains(but, name) {
+		if slices.Contains(but, name) {
 			continue
 		}
 		registered, err := r.registered(ctx, name)

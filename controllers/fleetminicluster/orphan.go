@@ -42,8 +42,12 @@ func (r *Reconciler) recordOrphan(ctx context.Context, fmc *v1alpha1.FleetMiniCl
 	if member == nil || err != nil {
 		return err
 	}
-	known := func(o v1alpha1.Orphan) bool { return o.UID == fmc.UID }
-	if slices.ContainsFunc(member.Status.Orphans, known) {
+	known := slices.IndexFunc(member.Status.Orphans, func(o v1alpha1.Orphan) bool { return o.UID == fmc.UID })
+	if known >= 0 && member.Status.Orphans[known].RecordOnly && !w.recordOnly {
+		member.Status.Orphans[known].RecordOnly = false // more is known by now
+		return r.Client.Status().Update(ctx, member)
+	}
+	if known >= 0 {
 		return nil
 	}
 	if len(member.Status.Orphans) >= v1alpha1.MaxOrphans {

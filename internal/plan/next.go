@@ -176,7 +176,7 @@ func (t *Target) input(s *Snapshot, d *Decision, hold string, ledger runs.Ledger
 		Quorum: quorum(s.Object), Now: s.Now,
 	}
 	if t.Record != nil && last != nil {
-		in.Recorded = runs.FindEnded(t.Record.Ended, last.ID)
+		in.Recorded = t.Record.own(last)
 	}
 	return in
 }

@@ -68,7 +68,7 @@ func limits(f *v1alpha1.FleetMiniCluster) runs.Limits {
 
 func (r *Round) begin(s *Snapshot, d *Decision, t *Target, last *v1alpha1.Run) {
 	id := runs.ID(string(s.Object.UID), t.Name, d.Wanted, last)
-	for r.Ledger.Find(id) != nil { // a member that foresaw it has claimed it
+	for r.Ledger.Find(id) != nil || t.Record != nil && runs.FindEnded(t.Record.Ended, id) != nil { // a member that foresaw it has claimed it
 		id = runs.ID(string(s.Object.UID), t.Name, d.Wanted, &v1alpha1.Run{ID: id})
 	}
 	r.Ledger = r.Ledger.Add(v1alpha1.Run{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,24 +16,33 @@ import (
 // Record is what a member has on record of runs that have ended there, or whose Job was being deleted, oldest first.
 type Record struct{ Ended []v1alpha1.EndedRun }
 
-// endOf is when a run has ended that has no Job: as it is on record, now where it is not, and no later than what a ledger that is
-// older does not know has ended since. It says whether there is such.
+// endOf is when a run that has no Job has ended: as it is on record, else now. It says whether a ledger that is older does not know
+// what is on record after it.
 func (r *Record) endOf(s *Snapshot, ledger runs.Ledger, run *v1alpha1.Run) (end *metav1.Time, behind bool) {
-	end, since := timeOf(s), run.StartTime
-	if e := runs.FindEnded(r.Ended, run.ID); e != nil && e.State.Ended() {
-		end = plausible(*e, s).CompletionTime
-		since = end
+	own := r.own(run)
+	if own == nil || !own.State.Ended() {
+		return timeOf(s), false
 	}
+	after := false
 	for i := range r.Ended {
-		e := plausible(r.Ended[i], s)
-		if e.State.Ended() && ledger.Find(e.ID) == nil && !e.CompletionTime.Before(since) {
-			behind = true
-			if e.CompletionTime.Before(end) {
-				end = e.CompletionTime
-			}
-		}
+		e := &r.Ended[i]
+		behind = behind || after && e.State.Ended() && ledger.Find(e.ID) == nil
+		after = after || e == own
 	}
-	return end, behind
+	return plausible(*own, s).CompletionTime, behind
+}
+
+// skew is how far the clocks of a hub and a member are apart at most, for what is compared.
+const skew = time.Minute
+
+// own is what is on record of a run, nil if nothing is. What had ended long before it began is not its own: ids are made of what the
+// ledger holds, and can be those of runs that it does not hold any more.
+func (r *Record) own(run *v1alpha1.Run) *v1alpha1.EndedRun {
+	e := runs.FindEnded(r.Ended, run.ID)
+	if e != nil && e.CompletionTime != nil && run.StartTime != nil && e.CompletionTime.Time.Before(run.StartTime.Add(-skew)) {
+		return nil
+	}
+	return e
 }
 
 // catchUp brings the ledger up to what members know and it does not: it may have been lost, restored from a backup that
@@ -219,7 +229,7 @@ func (d *Decision) restore(s *Snapshot, m *Member, e *v1alpha1.EndedRun, latest 
 	switch {
 	case line != nil && line.Cluster != member, d.rememberedOn(s, e.ID, member) != "":
 	case line != nil:
-		correct(s, line, e)
+		correct(s, line, e, line == last)
 	case latest && (last == nil || last.State.Ended() && !e.CompletionTime.Before(last.CompletionTime) && runs.FindEnded(d.Succeeded, e.ID) == nil):
 		run := runs.Line(e, member)
 		run.ClusterUID, run.Namespace, run.RestoredTime = m.Connection.UID, m.Connection.Namespace, timeOf(s)
@@ -238,13 +248,13 @@ func (d *Decision) restore(s *Snapshot, m *Member, e *v1alpha1.EndedRun, latest 
 }
 
 // correct has a line of the ledger say what a member has on record of its run, where the ledger is older or somebody has edited it.
-func correct(s *Snapshot, line *v1alpha1.Run, e *v1alpha1.EndedRun) {
+func correct(s *Snapshot, line *v1alpha1.Run, e *v1alpha1.EndedRun, isLast bool) {
 	line.Attempt = max(line.Attempt, e.Attempt)
 	switch {
 	case line.State.Ended() && e.State == v1alpha1.RunSucceeded && (line.State != e.State || line.Digest != e.Digest):
 		line.State, line.Digest, line.RerunAt, line.Stop = e.State, e.Digest, e.RerunAt, ""
 		line.Message, line.Exit, line.RestoredTime = "succeeded, as its member has on record", nil, timeOf(s)
-	case line.State == v1alpha1.RunReplaced && !replaces[line.Stop] && e.BeingDeleted(): // it would begin once more
+	case line.State == v1alpha1.RunReplaced && !replaces[line.Stop] && e.BeingDeleted() && isLast: // it would begin once more
 		line.State, line.Stop, line.CompletionTime, line.RestoredTime = e.State, "", nil, timeOf(s)
 		line.Message = "its Job was being deleted, as its member has on record"
 	case line.State == v1alpha1.RunReplaced && !replaces[line.Stop] && e.State.Ended() && e.State != line.State: // and so would this one

@@ -536,6 +536,8 @@ func TestIsCurrent(t *testing.T) {
 func TestNextWithoutJob(t *testing.T) {
 	succeeded, failed := &runs.PodEnd{Succeeded: true}, &runs.PodEnd{}
 	recorded := func(state v1alpha1.RunState) *v1alpha1.EndedRun { return &v1alpha1.EndedRun{ID: "a", State: state} }
+	cancelled := recorded(v1alpha1.RunCancelled)
+	cancelled.Stop = v1alpha1.StopCancelled
 	deleted := recorded(v1alpha1.RunRunning)
 	deleted.Stop = v1alpha1.StopDeleted
 	lost := line("a", v1alpha1.RunRunning)
@@ -550,7 +552,9 @@ func TestNextWithoutJob(t *testing.T) {
 		"its first pod succeeded":                {runs.Input{Lead: succeeded}, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded, ""},
 		"its first pod failed":                   {runs.Input{Lead: failed}, v1alpha1.RunFailed, v1alpha1.ReasonRunFailed, ""},
 		"its success is on record":               {runs.Input{Recorded: recorded(v1alpha1.RunSucceeded)}, v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded, ""},
-		"its failure is on record":               {runs.Input{Recorded: recorded(v1alpha1.RunFailed)}, v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted, v1alpha1.StopDeleted},
+		"its failure is on record":               {runs.Input{Recorded: recorded(v1alpha1.RunFailed)}, v1alpha1.RunFailed, v1alpha1.ReasonRunFailed, ""},
+		"that it was cancelled is":               {runs.Input{Recorded: cancelled}, v1alpha1.RunCancelled, v1alpha1.ReasonRunCancelled, v1alpha1.StopCancelled},
+		"its failure is, and it is to start":     {runs.Input{Last: line("a", v1alpha1.RunStarting), Recorded: recorded(v1alpha1.RunFailed)}, v1alpha1.RunFailed, v1alpha1.ReasonRunFailed, ""},
 		"its member was away":                    {runs.Input{Last: lost}, v1alpha1.RunReplaced, v1alpha1.ReasonRunLost, v1alpha1.StopLost},
 		"somebody had its Job deleted before":    {runs.Input{Last: lost, Recorded: deleted}, v1alpha1.RunFailed, v1alpha1.ReasonJobDeleted, v1alpha1.StopDeleted},
 		"a pod may still run":                    {runs.Input{Pod: "a-1", Lead: succeeded}, "", v1alpha1.ReasonDeleting, ""},

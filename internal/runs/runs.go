@@ -299,9 +299,10 @@ func endedWithoutJob(in *Input) (Step, bool) {
 	if !in.live() || in.Job != nil {
 		return Step{}, false
 	}
+	if step, ended := endedAsRecorded(in); ended {
+		return step, true
+	}
 	switch {
-	case in.Recorded != nil && in.Recorded.State == v1alpha1.RunSucceeded:
-		return finish(v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded, "succeeded, as its member has on record"), true
 	case in.Last.State != v1alpha1.RunRunning || in.Lead == nil:
 		return Step{}, false
 	case in.Lead.Succeeded:
@@ -313,16 +314,23 @@ func endedWithoutJob(in *Input) (Step, bool) {
 
 // endedBeforeJob is for a ledger that is older than what its member runs by now, as that of a backup.
 func endedBeforeJob(in *Input) (Step, bool) {
-	if !in.live() || in.Job == nil || in.Job.RunID == "" || in.hasRunsJob() || in.Job.Unreleased || in.Ended(in.Job.RunID) ||
-		in.Recorded == nil || !in.Recorded.State.Ended() {
+	if !in.live() || in.Job == nil || in.Job.RunID == "" || in.hasRunsJob() || in.Job.Unreleased || in.Ended(in.Job.RunID) {
 		return Step{}, false
 	}
-	reasons := map[v1alpha1.RunState]string{
-		v1alpha1.RunSucceeded: v1alpha1.ReasonRunSucceeded, v1alpha1.RunFailed: v1alpha1.ReasonRunFailed, v1alpha1.RunCancelled: v1alpha1.ReasonRunCancelled,
+	return endedAsRecorded(in)
+}
+
+// endedAsRecorded ends a run as its member has it on record.
+func endedAsRecorded(in *Input) (Step, bool) {
+	if in.Recorded == nil {
+		return Step{}, false
 	}
-	step := finish(in.Recorded.State, reasons[in.Recorded.State], strings.ToLower(string(in.Recorded.State))+", as its member has on record")
+	reason, ended := map[v1alpha1.RunState]string{
+		v1alpha1.RunSucceeded: v1alpha1.ReasonRunSucceeded, v1alpha1.RunFailed: v1alpha1.ReasonRunFailed, v1alpha1.RunCancelled: v1alpha1.ReasonRunCancelled,
+	}[in.Recorded.State]
+	step := finish(in.Recorded.State, reason, strings.ToLower(string(in.Recorded.State))+", as its member has on record")
 	step.Stop = in.Recorded.Stop
-	return step, step.Reason != ""
+	return step, ended
 }
 
 // liveAfterAll is for a ledger that somebody has edited. The hub calls no run ended whose Job may make pods, but for one
