@@ -163,6 +163,8 @@ func deleted(w *world) {
 // destroyedJobs is a member whose Jobs have gone while it was away.
 func destroyedJobs(_ *world, m *modelMember) { m.set("run", nil) }
 
+func notCancelled(f *v1alpha1.FleetMiniCluster) { delete(f.Annotations, v1alpha1.AnnotationCancel) }
+
 func noToken(f *v1alpha1.FleetMiniCluster) { delete(f.Annotations, v1alpha1.AnnotationRerunAt) }
 
 // executions is how often something was executed, by digest.
@@ -264,6 +266,7 @@ var forgetting = map[string]*story{
 	"the ledger is lost while somebody deletes the Job":               {world: seen(deleting, one(retried(2))()), events: []func(*world){forgotten}, end: atMostOnce},
 	"the ledger is lost while somebody deletes the Job, and a change": {world: seen(deleting, one()()), calm: true, events: []func(*world){all(forgotten, edited(changed))}, end: onceEach},
 	"the ledger is lost while the pods of a deleted Job go on":        {world: seen(meddled, one(retried(2))()), events: []func(*world){forgotten}, end: atMostOnce},
+	"the ledger is lost while a run is cancelled":                     {world: seen(cancelLatest, one()()), events: []func(*world){all(forgotten, edited(notCancelled))}, end: atMostOnce},
 	"somebody deletes the Job of a run that is lost": {world: seen(deleting, one(failsOver)()), events: []func(*world){
 		on("alpine", lost), later, all(on("alpine", destroyedJobs, back), forgotten)}, end: atMostOnce},
 	"said to have failed, and retried later": {world: after(one(ttl(60))(), later, says(v1alpha1.RunFailed)), calm: true,

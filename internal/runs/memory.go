@@ -41,8 +41,9 @@ func withEnded(memory []v1alpha1.EndedRun, e v1alpha1.EndedRun) []v1alpha1.Ended
 }
 
 // ForRecord is the run of which a member is to have on record what is known: a live one, as Running, whose Job somebody else is
-// deleting, or has deleted while a pod is left; else the latest one that has ended there. MiniFleet deletes a Job only once the
-// ledger says that its run is to stop. It is nil where nothing has ended.
+// deleting, or has deleted while a pod is left; one that is about to be stopped since a person has cancelled it, as Cancelled,
+// before its Job is deleted; else the latest one that has ended there. MiniFleet deletes a Job only once the ledger says that its
+// run is to stop. It is nil where nothing has ended.
 func ForRecord(l Ledger, member string, j *Job, pod string, now *metav1.Time) *v1alpha1.Run {
 	last := l.Last(member)
 	if last == nil {
@@ -51,6 +52,11 @@ func ForRecord(l Ledger, member string, j *Job, pod string, now *metav1.Time) *v
 	if deletedByOthers(last, j, pod) {
 		run := *last
 		run.State, run.Stop, run.CompletionTime = v1alpha1.RunRunning, v1alpha1.StopDeleted, now
+		return &run
+	}
+	if last.State == v1alpha1.RunStopping && last.Stop == v1alpha1.StopCancelled {
+		run := *last
+		run.State, run.CompletionTime = v1alpha1.RunCancelled, now
 		return &run
 	}
 	for i := len(l) - 1; i >= 0; i-- {
@@ -99,7 +105,7 @@ func Record(has []v1alpha1.EndedRun, memory []v1alpha1.EndedRun, ledger Ledger, 
 			add(Ended(r))
 		}
 	}
-	if !run.State.Ended() && !hasSucceeded(out, run) {
+	if line := ledger.Find(run.ID); (line == nil || !line.State.Ended()) && !hasSucceeded(out, run) {
 		add(Ended(run))
 	}
 	return out[max(len(out)-v1alpha1.MaxEndedRuns, 0):]
