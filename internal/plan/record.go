@@ -91,20 +91,11 @@ func (r *Round) adopt(s *Snapshot, t *Target) {
 func (r *Round) finish(s *Snapshot, d *Decision, t *Target, last *v1alpha1.Run) {
 	done, job := *last, t.Observed.Job
 	done.State, done.Stop, done.Message = t.Step.State, t.Step.Stop, t.Step.Message
-	done.CompletionTime = timeOf(s)
-	if job != nil && job.RunID != done.ID {
-		job = nil // it is that of another run
-	}
-	if job != nil {
+	if job != nil && job.RunID == done.ID {
 		done.JobUID = types.UID(job.UID) // it may have ended before it was ever seen to run
 	}
-	behind := false
-	switch {
-	case job != nil && job.CompletionTime != nil:
-		done.CompletionTime = job.CompletionTime
-	case job == nil && t.Record != nil:
-		done.CompletionTime, behind = t.Record.endOf(s, r.Ledger, &done)
-	}
+	var behind bool
+	done.CompletionTime, behind = t.endOf(s, r.Ledger, last)
 	told, exit := done.Message, t.exit()
 	if done.State == v1alpha1.RunFailed && exit != nil {
 		done.Exit = exit
@@ -121,6 +112,21 @@ func (r *Round) finish(s *Snapshot, d *Decision, t *Target, last *v1alpha1.Run) 
 		r.After = After(r.After, Soon)
 	}
 	r.tell(kind, t.Step.Reason, "Finish", t.Name, done.ID, fmt.Sprintf("%s: run %s %s", t.Name, done.ID, howEnded(done.State, told)))
+}
+
+// endOf is when a run has ended: as its Job says or, where that is gone, as is on record. It says whether the ledger does not know
+// what has run there since.
+func (t *Target) endOf(s *Snapshot, ledger runs.Ledger, last *v1alpha1.Run) (end *metav1.Time, behind bool) {
+	job := t.Observed.Job
+	own := job != nil && job.RunID == last.ID
+	switch {
+	case own && job.CompletionTime != nil:
+		return job.CompletionTime, false
+	case !own && t.Record != nil && last.State != v1alpha1.RunStopping: // that is on record before it ends
+		return t.Record.endOf(s, ledger, last)
+	default:
+		return timeOf(s), false
+	}
 }
 
 // howEnded is a state with the message for it, which may begin with the same.

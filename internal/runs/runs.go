@@ -23,7 +23,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -325,12 +324,20 @@ func endedAsRecorded(in *Input) (Step, bool) {
 	if in.Recorded == nil {
 		return Step{}, false
 	}
-	reason, ended := map[v1alpha1.RunState]string{
-		v1alpha1.RunSucceeded: v1alpha1.ReasonRunSucceeded, v1alpha1.RunFailed: v1alpha1.ReasonRunFailed, v1alpha1.RunCancelled: v1alpha1.ReasonRunCancelled,
-	}[in.Recorded.State]
-	step := finish(in.Recorded.State, reason, strings.ToLower(string(in.Recorded.State))+", as its member has on record")
+	const asRecorded = ", as its member has on record"
+	var step Step
+	switch in.Recorded.State {
+	case v1alpha1.RunSucceeded:
+		step = finish(v1alpha1.RunSucceeded, v1alpha1.ReasonRunSucceeded, "succeeded"+asRecorded)
+	case v1alpha1.RunFailed:
+		step = finish(v1alpha1.RunFailed, v1alpha1.ReasonRunFailed, "failed"+asRecorded)
+	case v1alpha1.RunCancelled: // which is on record before its Job is deleted
+		return over(v1alpha1.StopCancelled, ""), true
+	default:
+		return Step{}, false
+	}
 	step.Stop = in.Recorded.Stop
-	return step, ended
+	return step, true
 }
 
 // liveAfterAll is for a ledger that somebody has edited. The hub calls no run ended whose Job may make pods, but for one
