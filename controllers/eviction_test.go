@@ -9,7 +9,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -233,10 +232,7 @@ var _ = Describe("A live run", func() {
 	It("whose name is somebody else's on its member can be given up", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.both(ctx)
-		Expect(admins["alpine"].Create(ctx, w.onMember())).To(Succeed())
-		theirs := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "taken"}, Spec: batchv1.JobSpec{Suspend: ptr.To(true)}}
-		theirs.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "x", Image: "example.org/x"}}}
-		Expect(admins["alpine"].Create(ctx, theirs)).To(Succeed())
+		theirs := w.somebodysJob(ctx, "taken")
 		w.single(ctx, "taken", nil)
 		Eventually(func() string { return w.lineOnA(ctx, "taken").Reason }).Should(Equal(v1alpha1.ReasonConflict))
 		Expect(w.runsOf(ctx, "taken")).To(Equal([]string{"a Starting"}))

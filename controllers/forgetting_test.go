@@ -85,6 +85,16 @@ func (w *world) bringBack(ctx context.Context, old *v1alpha1.FleetMiniCluster, c
 	Expect(hub.Create(ctx, f)).To(Succeed())
 }
 
+// somebodysJob creates a Job of this name on alpine that is not MiniFleet's, and makes no pods.
+func (w *world) somebodysJob(ctx context.Context, name string) *batchv1.Job {
+	GinkgoHelper()
+	Expect(admins["alpine"].Create(ctx, w.onMember())).To(Succeed())
+	theirs := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name}, Spec: batchv1.JobSpec{Suspend: ptr.To(true)}}
+	theirs.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "theirs", Image: "example.org/theirs"}}}
+	Expect(admins["alpine"].Create(ctx, theirs)).To(Succeed())
+	return theirs
+}
+
 // onRecord is what a member has on record of a FleetMiniCluster; empty for nothing.
 func (w *world) onRecord(ctx context.Context, cluster, name string) string {
 	GinkgoHelper()
@@ -278,10 +288,7 @@ var _ = Describe("A FleetMiniCluster that is created anew", func() {
 	It("has removed what a predecessor without a Job has left", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.behindProxy(ctx)
-		Expect(admins["alpine"].Create(ctx, w.onMember())).To(Succeed())
-		theirs := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "taken"}, Spec: batchv1.JobSpec{Suspend: ptr.To(true)}}
-		theirs.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "theirs", Image: "example.org/theirs"}}}
-		Expect(admins["alpine"].Create(ctx, theirs)).To(Succeed())
+		w.somebodysJob(ctx, "taken")
 		w.onOne(ctx, "taken", held, onA)
 		Eventually(w.line).WithArguments(ctx, "taken").Should(HavePrefix("False NameConflict"))
 		left := func() int {
